@@ -39,14 +39,14 @@ def named(conf: cfg.ConfigOpts) -> dict[str, str]:
 
 def files(conf: cfg.ConfigOpts, names: Collection[str]) -> dict[str, str]:
     """Returns the values of the options with these names that are set, of all groups."""
-    found = {}
+    paths = {}
     for group in (None, *sorted(conf._groups)):
         options = conf._opts if group is None else conf._groups[group]._opts
         for name in sorted(set(options).intersection(names)):
             value = conf[name] if group is None else conf[group][name]
             if value:
-                found[f"[{group or 'DEFAULT'}] {name}"] = str(value)
-    return found
+                paths[f"[{group or 'DEFAULT'}] {name}"] = str(value)
+    return paths
 
 
 def read(option: str, file: str) -> Certificate:
@@ -54,8 +54,8 @@ def read(option: str, file: str) -> Certificate:
     # Imported here, because most services have no certificate, and the import takes a tenth of a second.
     from cryptography import x509  # noqa: PLC0415
 
-    found = x509.load_pem_x509_certificates(Path(file).read_bytes())
-    ends = [one.not_valid_after_utc.timestamp() for one in found]
+    certificates = x509.load_pem_x509_certificates(Path(file).read_bytes())
+    ends = [certificate.not_valid_after_utc.timestamp() for certificate in certificates]
     is_own = option.rpartition(" ")[2] in OWN
     return Certificate(option=option, file=file, ends=min(ends) if is_own else max(ends))
 

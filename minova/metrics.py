@@ -163,7 +163,7 @@ def timed(histogram: Histogram, *labels: str) -> Iterator[None]:
         histogram.labels(*labels, result).observe(time.perf_counter() - begun)
 
 
-class Page:
+class MetricsPage:
     """Serves `GET /metrics` in a thread of its own. Raises InvalidConfiguration if its address is taken or does not
     belong to this host.
     """
@@ -205,12 +205,12 @@ def show_workers(folder: str) -> None:
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     MultiProcessCollector(registry, path=folder)  # type: ignore[no-untyped-call]
-    Page.registry = registry
+    MetricsPage.registry = registry
 
 
-def page(conf: cfg.ConfigOpts, default_port: int) -> list[Page]:
+def page(conf: cfg.ConfigOpts, default_port: int) -> list[MetricsPage]:
     """Returns the page if the configuration enables it. A worker has none, because its parent shows its metrics."""
     options = conf.prometheus
     if not options.enabled or WORKERS in os.environ:
         return []
-    return [Page(options.listen, default_port if options.port is None else options.port)]
+    return [MetricsPage(options.listen, default_port if options.port is None else options.port)]

@@ -98,18 +98,18 @@ class NeutronClient:
         if not _ID.fullmatch(port_id):
             return None
         try:
-            found: Document = self._ask("GET", f"/v2.0/ports/{port_id}", token)["port"]
+            port: Document = self._ask("GET", f"/v2.0/ports/{port_id}", token)["port"]
         except errors.PortNotFound:
             return None
-        return found
+        return port
 
     def security_groups(self, token: str | None = None, **filters: Any) -> list[Document]:
         return self._list("security-groups", token, filters)
 
     def create_port(self, port: Document) -> Document:
         """Sent only once, because Neutron makes another port for each request."""
-        made: Document = self._ask("POST", "/v2.0/ports", None, tries=1, json={"port": port})["port"]
-        return made
+        created_port: Document = self._ask("POST", "/v2.0/ports", None, tries=1, json={"port": port})["port"]
+        return created_port
 
     def update_port(
         self,
@@ -124,21 +124,23 @@ class NeutronClient:
         """
         headers = {} if revision is None else {"If-Match": f"revision_number={revision}"}
         path = f"/v2.0/ports/{port_id}"
-        made: Document = self._ask("PUT", path, token, tries=tries, headers=headers, json={"port": port})["port"]
-        return made
+        updated_port: Document = self._ask("PUT", path, token, tries=tries, headers=headers, json={"port": port})[
+            "port"
+        ]
+        return updated_port
 
     # -- bindings: of the hosts between which a guest moves. One of them is active --------------------------------------
 
     def bindings(self, port_id: str) -> list[Document]:
         """Raises NotFound if there is no such port, or if Neutron has no extension `binding-extended`."""
-        found: list[Document] = self._ask("GET", f"/v2.0/ports/{port_id}/bindings", None)["bindings"]
-        return found
+        bindings: list[Document] = self._ask("GET", f"/v2.0/ports/{port_id}/bindings", None)["bindings"]
+        return bindings
 
     def create_binding(self, port_id: str, host: str) -> Document:
         """Raises as `bindings`, PortBindingFailed if no agent of this host takes the port, BadRequest if there is one already."""
         path = f"/v2.0/ports/{port_id}/bindings"
-        made: Document = self._ask("POST", path, None, json={"binding": {"host": host}})["binding"]
-        return made
+        binding: Document = self._ask("POST", path, None, json={"binding": {"host": host}})["binding"]
+        return binding
 
     def activate_binding(self, port_id: str, host: str) -> None:
         """The one that was active becomes inactive. Raises NotFound if there is none, BadRequest if it is active already."""
@@ -159,8 +161,8 @@ class NeutronClient:
             LOG.debug("Port %s has gone already", port_id)
 
     def _list(self, kind: str, token: str | None, filters: dict[str, Any]) -> list[Document]:
-        found: list[Document] = self._ask("GET", f"/v2.0/{kind}", token, params=filters)[kind.replace("-", "_")]
-        return found
+        documents: list[Document] = self._ask("GET", f"/v2.0/{kind}", token, params=filters)[kind.replace("-", "_")]
+        return documents
 
     def _ask(
         self,

@@ -72,7 +72,7 @@ class Manager(Protocol):
         ...
 
 
-class Running(Protocol):
+class Runnable(Protocol):
     """Anything that `run` can start and stop."""
 
     binary: str
@@ -82,7 +82,7 @@ class Running(Protocol):
     def stop(self) -> None: ...
 
 
-class Service:
+class RpcService:
     """One manager behind one RPC topic.
 
     `stopping`: shared by everything that waits in this process.
@@ -247,7 +247,7 @@ def until_available(what: str, ask: Callable[[], T], stopping: threading.Event) 
 
 
 def run(
-    services: Sequence[Running],
+    services: Sequence[Runnable],
     stopping: threading.Event,
     ready: Callable[[], None] = lambda: None,
     alive: Callable[[], None] = lambda: None,
@@ -257,7 +257,7 @@ def run(
 
     Raises MinovaError if a service has requested the stop because it cannot continue.
     """
-    started: list[Running] = []
+    started: list[Runnable] = []
     try:
         for service in services:
             started.append(service)
@@ -281,7 +281,7 @@ def run(
         raise errors.MinovaError(failures[0])
 
 
-def _stop(service: Running) -> None:
+def _stop(service: Runnable) -> None:
     """A service that fails to stop must not keep the others from stopping."""
     try:
         service.stop()

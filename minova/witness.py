@@ -9,13 +9,21 @@ import msgspec
 
 from minova import errors
 from minova.codecs import Decoder
-from minova.objects.hosts.cloud import CloudState, Judgement, Seen, Shown, Verdict, judge, learned
+from minova.objects.hosts.cloud import (
+    CloudState,
+    DatabaseState,
+    Judgement,
+    WitnessRecord,
+    WitnessVerdict,
+    judge,
+    learned,
+)
 from minova.private_files import make_folder, replace_file
 
 LOG = logging.getLogger(__name__)
 # Seconds between two writes of marks. A new history, or a new cloud, is written at once.
 WRITE_INTERVAL = 1.0
-_SEEN = Decoder(Seen)
+_SEEN = Decoder(WitnessRecord)
 
 
 class Witness:
@@ -36,10 +44,10 @@ class Witness:
         """Returns what an operator does if this service is to belong to the other cloud."""
         return f"If it is to belong to that cloud, remove {self._path}" if self._path else "Start it again"
 
-    def judge(self, shown: Shown) -> Judgement:
+    def judge(self, shown: DatabaseState) -> Judgement:
         """Compares a database with what was seen. A new witness has seen nothing."""
         if self.seen is None:
-            return Judgement(verdict=Verdict.AGREES if shown.uuid is not None else Verdict.UNKNOWN)
+            return Judgement(verdict=WitnessVerdict.AGREES if shown.uuid is not None else WitnessVerdict.UNKNOWN)
         return judge(self.seen, shown)
 
     def learn(self, state: CloudState, now: float) -> None:
@@ -50,7 +58,7 @@ class Witness:
             self._written_at = now
             self._write(self.seen)
 
-    def _write(self, seen: Seen) -> None:
+    def _write(self, seen: WitnessRecord) -> None:
         """A file that cannot be written is no reason to stop: what stands in it stays valid evidence."""
         if self._path is None:
             return
@@ -64,7 +72,7 @@ class Witness:
             self._cannot_write = True
 
 
-def _read(path: Path) -> Seen | None:
+def _read(path: Path) -> WitnessRecord | None:
     try:
         return _SEEN.from_json(path.read_bytes())
     except FileNotFoundError:

@@ -148,7 +148,7 @@ class Cluster:
         with ThreadPoolExecutor(50) as pool:
             list(pool.map(lambda running: running.stop(), self.computes.values()))
 
-    def _run(self, running: service.Running) -> None:
+    def _run(self, running: service.Runnable) -> None:
         running.start()
         self._stack.callback(running.stop)
 

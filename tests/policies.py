@@ -4,11 +4,11 @@ an API, and a thousand tests make one.
 
 from unittest.mock import patch
 
-from minova.api.policies.enforcer import DEFAULT_FILE, Loaded, Policy
+from minova.api.policies.enforcer import DEFAULT_FILE, LoadedRules, Policy
 from minova.api.policies.registry import RULES
 
 _load = Policy._load
-_defaults: list[Loaded] = []
+_defaults: list[LoadedRules] = []
 
 
 def share() -> None:
@@ -16,7 +16,7 @@ def share() -> None:
     patch.object(Policy, "_load", _load_or_share).start()
 
 
-def _load_or_share(policy: Policy) -> Loaded:
+def _load_or_share(policy: Policy) -> LoadedRules:
     overridden = policy._conf.oslo_policy.policy_file != DEFAULT_FILE or any(policy._files())
     if overridden or policy.rules is not RULES:
         return _load(policy)

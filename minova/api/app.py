@@ -10,7 +10,7 @@ from minova import errors
 from minova.api.access.auth import authenticator
 from minova.api.access.failure_table import FailureTable
 from minova.api.access.wsgi_keys import CLIENT_PATH
-from minova.api.compute.collaborators import Collaborators as ComputeCollaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.definition import ComputeDefinition
 from minova.api.compute.servers.networks.neutron import PATIENCE as NEUTRON_PATIENCE
 from minova.api.description import PATH as DESCRIPTION
@@ -18,13 +18,13 @@ from minova.api.description import DescriptionDefinition
 from minova.api.http import app as http
 from minova.api.http.call import PROJECT_IN_PATH
 from minova.api.http.waiting import WaitingRequests
-from minova.api.image.collaborators import Collaborators as ImageCollaborators
+from minova.api.image.collaborators import ImageApiCollaborators
 from minova.api.image.definition import ImageDefinition
 from minova.api.image.importing.guard import allowed_networks
 from minova.api.image.proxy import BuiltInProxy
-from minova.api.image.store import ImageStore, Limits
+from minova.api.image.store import ImageStore, StoreLimits
 from minova.api.image.tokens import TokenAuthenticator, TokenDefinition, TokenKeys, has_token
-from minova.api.network.collaborators import Collaborators as NetworkCollaborators
+from minova.api.network.collaborators import NetworkApiCollaborators
 from minova.api.network.definition import NetworkDefinition
 from minova.api.placement.app import make_app as make_placement
 from minova.api.policies.enforcer import Policy
@@ -70,7 +70,7 @@ class App:
         network: Callable[..., Any],
         placement: http.Application | None,
         description: http.Application,
-        images: ImageCollaborators,
+        images: ImageApiCollaborators,
     ) -> None:
         self.images = images
         self._compute = compute
@@ -133,13 +133,13 @@ def _is_image(path: str) -> bool:
 
 
 def image_store(conf: cfg.ConfigOpts) -> ImageStore:
-    limits = lambda: Limits(size_cap=conf.api.image_size_cap, reserve=conf.free_space_reserve_mb << 20)  # noqa: E731
+    limits = lambda: StoreLimits(size_cap=conf.api.image_size_cap, reserve=conf.free_space_reserve_mb << 20)  # noqa: E731
     return ImageStore(conf.api.images_path, limits)
 
 
 def with_glance(
-    conf: cfg.ConfigOpts, servers: ComputeCollaborators, images: ImageCollaborators
-) -> tuple[ComputeCollaborators, ImageCollaborators]:
+    conf: cfg.ConfigOpts, servers: ComputeApiCollaborators, images: ImageApiCollaborators
+) -> tuple[ComputeApiCollaborators, ImageApiCollaborators]:
     """Returns the collaborators with Glance in place of the built-in image service.
 
     Raises InvalidConfiguration if Glance cannot be used.
@@ -158,7 +158,7 @@ def with_glance(
     )
 
 
-def with_neutron(conf: cfg.ConfigOpts, servers: ComputeCollaborators) -> ComputeCollaborators:
+def with_neutron(conf: cfg.ConfigOpts, servers: ComputeApiCollaborators) -> ComputeApiCollaborators:
     """Returns the collaborators with Neutron: new servers are on its networks.
 
     Raises InvalidConfiguration if Neutron cannot be used.
@@ -201,15 +201,15 @@ def make_app(
     allowed_networks(conf)  # raises now for an invalid network
     # A quarter of the threads may wait; the others serve requests that are answered at once.
     waiting = WaitingRequests(max(1, conf.api.threads // 4))
-    images = ImageCollaborators(conf=conf, db=db, conductor=conductor, store=image_store(conf), safe_mode=safe_mode)
-    servers = ComputeCollaborators(
+    images = ImageApiCollaborators(conf=conf, db=db, conductor=conductor, store=image_store(conf), safe_mode=safe_mode)
+    servers = ComputeApiCollaborators(
         conf=conf, db=db, conductor=conductor, compute=compute, waiting=waiting, image_proxy=BuiltInProxy(images)
     )
     if conf.glance.backend == "glance":
         servers, images = with_glance(conf, servers, images)
     if conf.neutron.backend == "neutron":
         servers = with_neutron(conf, servers)
-    networks = NetworkCollaborators(conf=conf, db=db, conductor=conductor, waiting=waiting)
+    networks = NetworkApiCollaborators(conf=conf, db=db, conductor=conductor, waiting=waiting)
     return App(
         http.make_app(ComputeDefinition(servers), authenticate, policy),
         http.make_app(ImageDefinition(images), authenticate, policy) if images.remote is None else _not_here,

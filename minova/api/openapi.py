@@ -58,7 +58,7 @@ def describe(apis: Iterable[Api] = APIS) -> Json:
     newest.
     """
     apis = tuple(apis)
-    kinds, made, complete = _schemas()
+    kinds, schemas, complete = _schemas()
     # A copy of the top level, which `_cut` changes.
     components = {name: dict(schema) for name, schema in complete.items()}
     _cut(kinds, components, next((api.version for api in apis if api.name == "compute"), None))
@@ -67,7 +67,7 @@ def describe(apis: Iterable[Api] = APIS) -> Json:
         for route in api.routes:
             if api.version is None or route.since <= api.version <= route.until:
                 path = paths.setdefault(api.prefix + route.path, {})
-                path[route.method.lower()] = _operation(api, route, made, components)
+                path[route.method.lower()] = _operation(api, route, schemas, components)
     return {
         "openapi": "3.1.0",
         "info": {"title": "minova: Compute, Image, Network and Placement", "version": "2.1"},
@@ -123,11 +123,11 @@ def _structs(kinds: Iterable[Any]) -> Iterable[type]:
     return seen
 
 
-def _operation(api: Api, route: Route, made: dict[int, Json], components: Json) -> Json:
+def _operation(api: Api, route: Route, schemas: dict[int, Json], components: Json) -> Json:
     parameters = [
         _parameter("path", name, {"type": "string", "minLength": 1}) for name in _VARIABLE.findall(route.path)
     ]
-    parameters += _query(api, route, made, components)
+    parameters += _query(api, route, schemas, components)
     if api.version is not None:
         header = {"type": "string", "enum": [f"{api.name} {text(api.version)}"]}
         parameters.append(_parameter("header", "OpenStack-API-Version", header))
@@ -137,7 +137,7 @@ def _operation(api: Api, route: Route, made: dict[int, Json], components: Json) 
         "tags": [api.name],
         "parameters": parameters,
         "responses": {
-            **{str(status): _response(status, what, route, made) for status, what in statuses.items()},
+            **{str(status): _response(status, what, route, schemas) for status, what in statuses.items()},
             "4XX": {"description": "The request is refused."},
         },
         "security": [{"basic": []}] if route.rule is not None or route.actions else [],
@@ -145,7 +145,7 @@ def _operation(api: Api, route: Route, made: dict[int, Json], components: Json) 
     if api.version is not None:
         operation["x-openstack"] = _span(route)
     if route.body is not None:
-        schema = made[id(route.body)] if _is_type(route.body) else newest(route.body, api.version or HIGHEST)
+        schema = schemas[id(route.body)] if _is_type(route.body) else newest(route.body, api.version or HIGHEST)
         kinds = sorted(DRAFTS) if route.body is Patch else [falcon.MEDIA_JSON]
         operation["requestBody"] = {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}
     elif route.method == "PUT" and route.path.endswith(("/file", "/stage")):
@@ -154,14 +154,14 @@ def _operation(api: Api, route: Route, made: dict[int, Json], components: Json) 
     return operation
 
 
-def _response(status: int, what: str, route: Route, made: dict[int, Json]) -> Json:
+def _response(status: int, what: str, route: Route, schemas: dict[int, Json]) -> Json:
     response: Json = {"description": what or "Done."}
     if isinstance(route.answer, type):
-        response["content"] = {falcon.MEDIA_JSON: {"schema": made[id(route.answer)]}}
+        response["content"] = {falcon.MEDIA_JSON: {"schema": schemas[id(route.answer)]}}
     elif route.answer and status < _NO_CONTENT:
         schema = {
             "type": "object",
-            "properties": {key.rstrip("?"): made[id(kind)] for key, kind in route.answer.items()},
+            "properties": {key.rstrip("?"): schemas[id(kind)] for key, kind in route.answer.items()},
             "required": [key for key in route.answer if not key.endswith("?")],
             "additionalProperties": False,
         }
@@ -175,11 +175,11 @@ def _span(route: Route) -> Json:
     return {name: text(version) for name, version in span.items() if version not in (LOWEST, HIGHEST)}
 
 
-def _query(api: Api, route: Route, made: dict[int, Json], components: Json) -> list[Json]:
+def _query(api: Api, route: Route, schemas: dict[int, Json], components: Json) -> list[Json]:
     if route.query is None:
         return []
     if _is_type(route.query):
-        schema = made[id(route.query)]
+        schema = schemas[id(route.query)]
         if "$ref" in schema:
             schema = components[schema["$ref"].rpartition("/")[2]]
     else:

@@ -36,13 +36,13 @@ SETTLE, LOOK_INTERVAL = 3.0, 0.2
 OTHERS = 3
 
 
-class Done(NamedTuple):
+class ExecutedCall(NamedTuple):
     """The first call was executed. `answer`: its lost answer."""
 
     answer: Any = None
 
 
-class Repeated(NamedTuple):
+class RepeatedCall(NamedTuple):
     """A call that was sent twice, and the error of the second one."""
 
     ctx: RequestContext
@@ -51,7 +51,7 @@ class Repeated(NamedTuple):
 
 
 # Decides by the database whether the first call was executed.
-Look = Callable[[Session, Repeated], Done | None]
+Look = Callable[[Session, RepeatedCall], ExecutedCall | None]
 
 
 class RepeatingConductor:
@@ -82,19 +82,19 @@ class RepeatingConductor:
             try:
                 return _configured(name, lambda: repeat(ctx, **arguments))
             except (errors.NotFound, errors.Conflict) as error:
-                done = self._look(name, Repeated(ctx, arguments, error))
+                done = self._look(name, RepeatedCall(ctx, arguments, error))
                 if done is None:
                     raise
             except (errors.NoAnswer, errors.BrokerBlocked):
                 # The repetition was not answered, but the first call, too, may be executed only now.
-                done = self._await(name, Repeated(ctx, arguments, unanswered))
+                done = self._await(name, RepeatedCall(ctx, arguments, unanswered))
                 if done is None:
                     raise unanswered from None
             return done.answer
 
         return send
 
-    def _await(self, name: str, repeated: Repeated) -> Done | None:
+    def _await(self, name: str, repeated: RepeatedCall) -> ExecutedCall | None:
         """Looks until the work is done, for at most SETTLE seconds. Returns None if it is not, or if the database cannot show it."""
         if _LOOKS[name] not in _SHOWN:
             return None
@@ -103,7 +103,7 @@ class RepeatingConductor:
             time.sleep(LOOK_INTERVAL)
         return done
 
-    def _look(self, name: str, repeated: Repeated) -> Done | None:
+    def _look(self, name: str, repeated: RepeatedCall) -> ExecutedCall | None:
         with self._db.read() as session:
             return _LOOKS[name](session, repeated)
 
@@ -122,95 +122,106 @@ def _configured(name: str, ask: Callable[[], Any]) -> Any:
     return ask()
 
 
-def _never(session: Session, repeated: Repeated) -> Done | None:
+def _never(session: Session, repeated: RepeatedCall) -> ExecutedCall | None:
     """Returns None: the conductor answers a repeated call as it answered the first one, so an error is the
     call's own.
     """
     return None
 
 
-def _created(session: Session, repeated: Repeated) -> Done | None:
+def _created(session: Session, repeated: RepeatedCall) -> ExecutedCall | None:
     request: CreateServers = repeated.arguments["request"]
     row = request_specs.find_create_request(session, request.request_uuid or "", repeated.ctx.project_id)
     if row is None or row.body_hash != request.body_hash:
         return None
     password = request_specs.password_of(session, row.reservation_id)
-    return Done(
+    return ExecutedCall(
         CreatedServers(
             reservation_id=row.reservation_id, instance_uuids=tuple(row.instance_uuids), admin_password=password
         )
     )
 
 
-def _gone(session: Session, repeated: Repeated) -> Done | None:
-    return Done() if isinstance(repeated.error, errors.NotFound) else None
+def _gone(session: Session, repeated: RepeatedCall) -> ExecutedCall | None:
+    return ExecutedCall() if isinstance(repeated.error, errors.NotFound) else None
 
 
-def _action_begun(session: Session, repeated: Repeated) -> Done | None:
+def _action_begun(session: Session, repeated: RepeatedCall) -> ExecutedCall | None:
     """The action of a request has the id of the request."""
     uuid, action = repeated.arguments["instance_uuid"], repeated.arguments["action"]
     name = BY_KIND[action].name if action in BY_KIND else action
-    return Done() if instances.has_action(session, uuid, name, repeated.ctx.request_id) else None
+    return ExecutedCall() if instances.has_action(session, uuid, name, repeated.ctx.request_id) else None
 
 
-def _flavor_as_asked(session: Session, repeated: Repeated) -> Done | None:
-    wanted: Flavor = repeated.arguments["flavor"]
-    record = flavors.flavor(session, wanted.flavorid)
-    return Done(record) if record == wanted else None
+def _flavor_as_asked(session: Session, repeated: RepeatedCall) -> ExecutedCall | None:
+    flavor: Flavor = repeated.arguments["flavor"]
+    record = flavors.flavor(session, flavor.flavorid)
+    return ExecutedCall(record) if record == flavor else None
 
 
-def _extra_specs_as_asked(session: Session, repeated: Repeated) -> Done | None:
-    wanted: dict[str, str | None] = repeated.arguments["extra_specs"]
+def _extra_specs_as_asked(session: Session, repeated: RepeatedCall) -> ExecutedCall | None:
+    extra_specs: dict[str, str | None] = repeated.arguments["extra_specs"]
     record = flavors.flavor(session, repeated.arguments["flavorid"])
-    if record is None or any(record.extra_specs.get(key) != value for key, value in wanted.items()):
+    if record is None or any(record.extra_specs.get(key) != value for key, value in extra_specs.items()):
         return None
-    return Done(record)
+    return ExecutedCall(record)
 
 
-def _access_as_asked(session: Session, repeated: Repeated) -> Done | None:
+def _access_as_asked(session: Session, repeated: RepeatedCall) -> ExecutedCall | None:
     """The second of two additions raises Conflict, the second of two removals NotFound, and so does a call for an
     unknown flavor.
     """
     flavorid = repeated.arguments["flavorid"]
     if flavors.flavor(session, flavorid) is None:
         return None
-    return Done(flavor_rows.projects(session, flavorid))
+    return ExecutedCall(flavor_rows.projects(session, flavorid))
 
 
-def _image_as_asked(session: Session, repeated: Repeated) -> Done | None:
+def _image_as_asked(session: Session, repeated: RepeatedCall) -> ExecutedCall | None:
     record = images.image(session, repeated.arguments["image"].id)
-    return Done(record) if record is not None and _timeless(record) == _timeless(repeated.arguments["image"]) else None
+    return (
+        ExecutedCall(record)
+        if record is not None and _timeless(record) == _timeless(repeated.arguments["image"])
+        else None
+    )
 
 
 def _timeless(image: Image) -> Image:
     return msgspec.structs.replace(image, created_at=None, updated_at=None)
 
 
-def _member_as_asked(session: Session, repeated: Repeated) -> Done | None:
+def _member_as_asked(session: Session, repeated: RepeatedCall) -> ExecutedCall | None:
     record = image_rows.member(session, repeated.arguments["image_id"], repeated.arguments["member_id"])
-    return Done(record) if record is not None and record.status == "pending" else None
+    return ExecutedCall(record) if record is not None and record.status == "pending" else None
 
 
-def _key_pair_as_asked(session: Session, repeated: Repeated) -> Done | None:
-    wanted: KeyPair = repeated.arguments["key_pair"]
-    record = key_pairs.find(session, wanted.user_id, wanted.name)
-    return Done(record) if record is not None and record.public_key == wanted.public_key else None
+def _key_pair_as_asked(session: Session, repeated: RepeatedCall) -> ExecutedCall | None:
+    key_pair: KeyPair = repeated.arguments["key_pair"]
+    record = key_pairs.find(session, key_pair.user_id, key_pair.name)
+    return ExecutedCall(record) if record is not None and record.public_key == key_pair.public_key else None
 
 
-def _aggregate_as_asked(session: Session, repeated: Repeated) -> Done | None:
-    wanted = (repeated.arguments["name"], repeated.arguments["metadata"], ())
-    known = aggregates.all_of(session).values()
-    return next((Done(record) for record in known if (record.name, record.metadata, record.hosts) == wanted), None)
+def _aggregate_as_asked(session: Session, repeated: RepeatedCall) -> ExecutedCall | None:
+    requested_fields = (repeated.arguments["name"], repeated.arguments["metadata"], ())
+    records = aggregates.all_of(session).values()
+    return next(
+        (
+            ExecutedCall(record)
+            for record in records
+            if (record.name, record.metadata, record.hosts) == requested_fields
+        ),
+        None,
+    )
 
 
-def _host_is_in(session: Session, repeated: Repeated) -> Done | None:
+def _host_is_in(session: Session, repeated: RepeatedCall) -> ExecutedCall | None:
     record = aggregates.all_of(session).get(repeated.arguments["aggregate_id"])
-    return Done(record) if record is not None and repeated.arguments["host"] in record.hosts else None
+    return ExecutedCall(record) if record is not None and repeated.arguments["host"] in record.hosts else None
 
 
-def _host_is_out(session: Session, repeated: Repeated) -> Done | None:
+def _host_is_out(session: Session, repeated: RepeatedCall) -> ExecutedCall | None:
     record = aggregates.all_of(session).get(repeated.arguments["aggregate_id"])
-    return Done(record) if record is not None and repeated.arguments["host"] not in record.hosts else None
+    return ExecutedCall(record) if record is not None and repeated.arguments["host"] not in record.hosts else None
 
 
 # Without `create_server_group`: it has nothing by which to distinguish a repetition from a second group.

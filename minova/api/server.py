@@ -10,7 +10,7 @@ from oslo_config import cfg
 from minova.api.access.origin import is_loopback
 from minova.api.app import App
 from minova.api.image.storage import recovery, store_reports
-from minova.api.listener.bridge import Capacity
+from minova.api.listener.bridge import ListenerCapacity
 from minova.api.listener.service import HttpService, Listen, limits_of
 from minova.db.recovery.cloud_watch import INTERVAL
 from minova.image_tokens import SCHEME
@@ -31,7 +31,7 @@ def listen_of(conf: cfg.ConfigOpts, inherited: socket.socket | None = None) -> L
         port=api.osapi_compute_listen_port,
         host_option="[api] osapi_compute_listen",
         port_option="osapi_compute_listen_port",
-        capacity=Capacity(
+        capacity=ListenerCapacity(
             reads=api.threads,
             changes=api.change_threads,
             transfers=api.transfers,

@@ -26,7 +26,7 @@ from minova.cli.error_text import error_message, innermost_reason, next_marker, 
 from minova.cli.errors import ApiError, CliError, Unreachable, UsageError
 
 if TYPE_CHECKING:
-    from minova.cli.cloud import Cloud
+    from minova.cli.cloud import CloudSession
 
 COMPUTE = "/v2.1"
 IMAGE = "/v2"
@@ -68,7 +68,7 @@ class Client:
         self._warned: set[str] = set()
         self._username = username
         # The header below requests minova's own fields, too.
-        self._cloud: Cloud | None = None
+        self._cloud: CloudSession | None = None
         self._headers = {"Accept": "application/json", "User-Agent": "minova", "X-Minova-Fields": "all"}
         if username is not None:
             self._headers |= _basic(username, password or "")
@@ -82,7 +82,7 @@ class Client:
         )
 
     @classmethod
-    def of_cloud(cls, cloud: "Cloud", *, debug: bool = False) -> "Client":
+    def of_cloud(cls, cloud: "CloudSession", *, debug: bool = False) -> "Client":
         """Creates a client for a cloud of clouds.yaml or of OS_* variables."""
         client = cls(cloud.url(COMPUTE).removesuffix(COMPUTE), cacert=cloud.cacert, debug=debug)
         client._cloud = cloud

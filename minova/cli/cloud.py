@@ -23,7 +23,7 @@ _SERVICES = (("/network/", "network", len("/network")), ("/v2/", "image", 0), ("
 _VERSION = re.compile(r"/v2(\.\d+)?(/[^/]+)?$")
 
 
-class Cloud:
+class CloudSession:
     """If `name` is None, the cloud is that of OS_CLOUD, or is described by the other variables alone.
 
     Raises UsageError if the cloud does not exist or lacks a setting, ApiError if Keystone refuses the login,
@@ -36,9 +36,11 @@ class Cloud:
             config = openstack.config.OpenStackConfig()
             named = name or os.environ.get("OS_CLOUD")
             # openstacksdk adds names of its own for clouds that are in no file.
-            known = sorted(set(config.get_cloud_names()) - {"defaults", "envvars"})
-            if named and named not in known:
-                raise UsageError(f"There is no cloud {named} in clouds.yaml; it has {', '.join(known) or 'none'}.")
+            cloud_names = sorted(set(config.get_cloud_names()) - {"defaults", "envvars"})
+            if named and named not in cloud_names:
+                raise UsageError(
+                    f"There is no cloud {named} in clouds.yaml; it has {', '.join(cloud_names) or 'none'}."
+                )
             self._region: Any = config.get_one(cloud=named)
             self._session = self._region.get_session()
         verify, cert = self._region.get_requests_verify_args()
@@ -88,28 +90,28 @@ class Cloud:
     def own_project(self) -> str:
         """Returns the ID of the login's project. Raises UsageError if the login has no project."""
         with self._errors(self.auth_url):
-            found = self._session.get_project_id()
-        if not found:
+            project_id = self._session.get_project_id()
+        if not project_id:
             raise UsageError("The login has no project: give --project.")
-        return str(found)
+        return str(project_id)
 
     def users_of(self, project_id: str) -> list[str]:
         """Returns the IDs of the users that have a role on the project, without those that have it only by a group."""
         with self._errors(self.auth_url):
-            found = self._keystone("/role_assignments", **{"scope.project.id": project_id})["role_assignments"]
-        return sorted({assignment["user"]["id"] for assignment in found if "user" in assignment})
+            assignments = self._keystone("/role_assignments", **{"scope.project.id": project_id})["role_assignments"]
+        return sorted({assignment["user"]["id"] for assignment in assignments if "user" in assignment})
 
     def _id_of(self, kind: str, name_or_id: str, **query: str) -> str:
         """Returns the ID. A match by ID takes precedence over a match by name."""
         try:
             return str(self._keystone(f"/{kind}s/{quote(name_or_id, safe='')}")[kind]["id"])
         except keystone_errors.NotFound:
-            found = self._keystone(f"/{kind}s", name=name_or_id, **query)[f"{kind}s"]
-        if not found:
+            matches = self._keystone(f"/{kind}s", name=name_or_id, **query)[f"{kind}s"]
+        if not matches:
             raise CliError(f"Keystone at {self.auth_url} has no {kind} with the name or ID '{name_or_id}'.")
-        if len(found) > 1:
+        if len(matches) > 1:
             raise CliError(f"Several domains have a {kind} '{name_or_id}'. Say which with --{kind}-domain, or by ID.")
-        return str(found[0]["id"])
+        return str(matches[0]["id"])
 
     def _keystone(self, path: str, **query: str) -> Any:
         """Returns the response of the identity API, version 3."""

@@ -59,10 +59,10 @@ class Complete(Command):
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         name, options = parsed_args.name, self._options()
         if parsed_args.shell == BASH:
-            known = cliff.complete.CompleteDictionary()
+            dictionary = cliff.complete.CompleteDictionary()
             for command, actions in options.items():
-                known.add_command(command.split(), [*actions])
-            cliff.complete.CompleteBash(name, self.app.stdout).write(known.get_commands(), known.get_data())
+                dictionary.add_command(command.split(), [*actions])
+            cliff.complete.CompleteBash(name, self.app.stdout).write(dictionary.get_commands(), dictionary.get_data())
         else:
             script = _zsh if parsed_args.shell == ZSH else _fish
             self.app.stdout.write(script(name, options))
@@ -70,12 +70,12 @@ class Complete(Command):
 
     def _options(self) -> dict[str, list[argparse.Action]]:
         """Returns the options by command, in alphabetical order."""
-        found = {}
+        options_by_command = {}
         for name, entry in sorted(self.app.command_manager):
             if not is_longer_spelling(name):
                 parser = entry.load()(self.app, self.app.options, cmd_name=name).get_parser(f"{self.app.NAME} {name}")
-                found[name] = [action for action in parser._actions if action.option_strings]
-        return found
+                options_by_command[name] = [action for action in parser._actions if action.option_strings]
+        return options_by_command
 
 
 def _words(commands: Iterable[str]) -> dict[str, list[str]]:
@@ -115,8 +115,8 @@ def _fish(name: str, options: Mapping[str, Iterable[argparse.Action]]) -> str:
 
 def _fish_option(action: argparse.Action) -> str:
     spellings = [
-        f"-l {one.removeprefix('--')}" if one.startswith("--") else f"-s {one.removeprefix('-')}"
-        for one in action.option_strings
+        f"-l {spelling.removeprefix('--')}" if spelling.startswith("--") else f"-s {spelling.removeprefix('-')}"
+        for spelling in action.option_strings
     ]
     parts = [*spellings, *(["-r"] if action.nargs != 0 else []), *_choices(action.choices)]
     help_text = str(action.help or "").partition("\n")[0].replace("\\", "").replace("'", "")

@@ -19,19 +19,19 @@ def server(client: Client, name_or_id: str, *, every: bool = False) -> Json:
 
 def server_or_deleted(client: Client, name_or_id: str, *, every: bool = False) -> Json:
     """As `server`, but also finds soft-deleted servers, which a listing shows only on request."""
-    found = [
+    records = [
         *_servers(client, name_or_id, every=every),
         *_servers(client, name_or_id, SOFT_DELETED, every=every),
     ]
-    return _only("server", name_or_id, {record["id"]: record for record in found}.values())
+    return _only("server", name_or_id, {record["id"]: record for record in records}.values())
 
 
 def server_to_restore(client: Client, name_or_id: str, *, every: bool = False) -> Json:
     """Returns the soft-deleted server, even if other servers have the same name. If there is none, as `server`: the API
     then reports why it cannot be restored.
     """
-    found = _servers(client, name_or_id, SOFT_DELETED, every=every)
-    return _only("server", name_or_id, found) if found else server(client, name_or_id, every=every)
+    deleted_servers = _servers(client, name_or_id, SOFT_DELETED, every=every)
+    return _only("server", name_or_id, deleted_servers) if deleted_servers else server(client, name_or_id, every=every)
 
 
 def _servers(client: Client, name_or_id: str, status: str | None = None, *, every: bool) -> list[Json]:
@@ -65,20 +65,20 @@ def image_with(client: Client, properties: Mapping[str, str]) -> Json:
     """Returns the only image that has all these values, as properties or as its own fields. Raises CliError if there is
     none, or more than one.
     """
-    found = [
+    images = [
         record
         for record in client.pages(f"{IMAGE}/images", "images")
         if all(str(record.get(key)) == value for key, value in properties.items())
     ]
-    wanted = ", ".join(f"{key}={value}" for key, value in properties.items())
-    if not found:
+    properties_text = ", ".join(f"{key}={value}" for key, value in properties.items())
+    if not images:
         raise CliError(
-            f"No image has {wanted}. 'minova image list --long' and 'minova image show' show what they have."
+            f"No image has {properties_text}. 'minova image list --long' and 'minova image show' show what they have."
         )
-    if len(found) > 1:
-        names = ", ".join(f"{record['name']} ({record['id']})" for record in found)
-        raise CliError(f"{len(found)} images have {wanted}: {names}. Say which with --image.")
-    return found[0]
+    if len(images) > 1:
+        names = ", ".join(f"{record['name']} ({record['id']})" for record in images)
+        raise CliError(f"{len(images)} images have {properties_text}: {names}. Say which with --image.")
+    return images[0]
 
 
 def aggregate(client: Client, name_or_id: str) -> Json:
@@ -152,13 +152,15 @@ def hypervisor(client: Client, name_or_id: str) -> Json:
     return _only("hypervisor", name_or_id, by_id or by_name or by_host)
 
 
-def _only(kind: str, wanted: str, records: Iterable[Json]) -> Json:
+def _only(kind: str, name_or_id: str, records: Iterable[Json]) -> Json:
     matches = list(records)
     if not matches:
-        raise CliError(f"There is no {kind} with the name or ID '{wanted}'. 'minova {kind} list' shows what there is.")
+        raise CliError(
+            f"There is no {kind} with the name or ID '{name_or_id}'. 'minova {kind} list' shows what there is."
+        )
     if len(matches) > 1:
         ids = ", ".join(str(record["id"]) for record in matches)
-        raise CliError(f"{len(matches)} {kind}s have the name '{wanted}'. Say which by ID: {ids}")
+        raise CliError(f"{len(matches)} {kind}s have the name '{name_or_id}'. Say which by ID: {ids}")
     return matches[0]
 
 

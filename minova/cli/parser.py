@@ -42,9 +42,9 @@ class Parser(_argparse.ArgumentParser):
         return parsed
 
     def _refuse_unknown(self, option: str) -> None:
-        known = self._option_string_actions
-        if option.startswith("--") and not any(name.startswith(option) for name in known):
-            self.error(f"unknown option {option}.{did_you_mean(option, known)}")
+        option_strings = self._option_string_actions
+        if option.startswith("--") and not any(name.startswith(option) for name in option_strings):
+            self.error(f"unknown option {option}.{did_you_mean(option, option_strings)}")
 
 
 def add_paging(parser: argparse.ArgumentParser, after: str, of: str) -> None:

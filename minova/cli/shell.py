@@ -80,9 +80,9 @@ class Shell(App):
             )
         in_environment = os.environ.get("OS_CLOUD") or os.environ.get("OS_AUTH_URL")
         if options.os_cloud or (in_environment and url is None and username is None):
-            from minova.cli.cloud import Cloud  # noqa: PLC0415 - openstacksdk takes most of a second
+            from minova.cli.cloud import CloudSession  # noqa: PLC0415 - openstacksdk takes most of a second
 
-            return Client.of_cloud(Cloud(options.os_cloud), debug=options.debug)
+            return Client.of_cloud(CloudSession(options.os_cloud), debug=options.debug)
         username = username or os.environ.get("MINOVA_USERNAME")
         return Client(
             DEFAULT_URL if url is None else url,

@@ -20,7 +20,7 @@ PATIENCE = 60.0  # seconds without any response of the API before the wait is gi
 Ask = Callable[[], list[Json]]
 
 
-class Gone(Exception):
+class ServerGone(Exception):
     """The server no longer exists."""
 
 
@@ -40,7 +40,7 @@ class Progress:
     @staticmethod
     def on(out: TextIO) -> "Progress":
         """Returns live progress on a terminal, plain lines anywhere else."""
-        return LiveProgress(out) if out.isatty() and os.environ.get("TERM") != "dumb" else Progress(out)
+        return TerminalProgress(out) if out.isatty() and os.environ.get("TERM") != "dumb" else Progress(out)
 
     def show(self, servers: Sequence[Json]) -> None:
         for server in servers:
@@ -57,7 +57,7 @@ class Progress:
         return self._clock() - self._began
 
 
-class LiveProgress(Progress):
+class TerminalProgress(Progress):
     """Shows one line for each server, rewritten in place. If there are too many, only those that are not done yet, and
     a sum.
     """
@@ -94,7 +94,7 @@ class LiveProgress(Progress):
 
 
 def wait_for_builds(ask: Ask, servers: Sequence[Json], progress: Progress, timeout: float) -> list[Json]:
-    """Polls until no server is in BUILD. Returns the servers in their order. Raises Gone, or TimedOut after `timeout`
+    """Polls until no server is in BUILD. Returns the servers in their order. Raises ServerGone, or TimedOut after `timeout`
     seconds.
     """
     deadline = time.monotonic() + timeout
@@ -106,7 +106,7 @@ def wait_for_builds(ask: Ask, servers: Sequence[Json], progress: Progress, timeo
         time.sleep(min(next(waits), max(deadline - time.monotonic(), 0)))
         now = {server["id"]: server for server in _asked(ask, progress, deadline)}
         if missing := [server["name"] for server in servers if server["id"] not in now]:
-            raise Gone(", ".join(missing))
+            raise ServerGone(", ".join(missing))
         servers = [now[server["id"]] for server in servers]
         progress.show(servers)
     return list(servers)
@@ -118,7 +118,7 @@ def wait_until_gone(client: Client, server: Json, progress: Progress, timeout: f
     for pause in POLLS.pauses():
         try:
             (server,) = _asked(one_server(client.without_retries(), server["id"]), progress, deadline)
-        except Gone:
+        except ServerGone:
             return
         if server["status"] == "DELETED" or (server["status"] == "SOFT_DELETED" and server.get(TASK_STATE) is None):
             return
@@ -133,7 +133,7 @@ def wait_until_gone(client: Client, server: Json, progress: Progress, timeout: f
 
 def wait_for_status(client: Client, server: Json, progress: Progress, timeout: float) -> Json:
     """Polls until no task is in progress, whatever the status is meanwhile. Returns the server in that state. Raises
-    Gone, or TimedOut.
+    ServerGone, or TimedOut.
     """
     deadline = time.monotonic() + timeout
     for pause in POLLS.pauses():
@@ -167,14 +167,14 @@ def failures(servers: Iterable[Json]) -> list[str]:
 
 
 def one_server(client: Client, uuid: str) -> Ask:
-    """Returns a function that polls this server. It raises Gone if the server no longer exists."""
+    """Returns a function that polls this server. It raises ServerGone if the server no longer exists."""
 
     def ask() -> list[Json]:
         try:
             return [dict(client.get(f"{COMPUTE}/servers/{part(uuid)}")["server"])]
         except ApiError as error:
             if error.status == 404:
-                raise Gone(uuid) from None
+                raise ServerGone(uuid) from None
             raise
 
     return ask

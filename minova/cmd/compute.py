@@ -11,7 +11,7 @@ from oslo_config import cfg
 from minova import virt
 from minova.cmd.startup import clients
 from minova.cmd.startup.launch import launch
-from minova.compute.actions.action_run import Progress, Repeated, repeated
+from minova.compute.actions.action_run import ActionProgress, Repeated, repeated
 from minova.compute.actions.images import Snapshots
 from minova.compute.actions.operations import Operations
 from minova.compute.actions.results import UnreportedResults
@@ -23,7 +23,7 @@ from minova.compute.guest_secrets import HostSecrets
 from minova.compute.host_identity import IdentifiedConductor, LocalIdentity
 from minova.compute.images.cache import ImageCache
 from minova.compute.images.precaching import Precaching
-from minova.compute.images.source import Images
+from minova.compute.images.source import ImageSource
 from minova.compute.images.uploads import ImageUploads, Uploads
 from minova.compute.instances.abandonment import ShutdownGate
 from minova.compute.instances.background import Background
@@ -34,16 +34,16 @@ from minova.compute.instances.guest_starts import GuestStarts
 from minova.compute.instances.interfaces import Interfaces
 from minova.compute.instances.power_states import PowerStates
 from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
-from minova.compute.instances.workers import Spawn, Workers
+from minova.compute.instances.workers import GuestWorkers, Spawn
 from minova.compute.manager import ComputeManager
-from minova.compute.membership import Membership
+from minova.compute.membership import CloudMembership
 from minova.compute.methods import ComputeCollaborators
 from minova.compute.moves.live_phases import LivePhases
 from minova.compute.moves.move_records import MoveRecords
 from minova.compute.moves.phases import ColdPhases, MoveImages
 from minova.compute.moves.runner import MoveRunner
 from minova.compute.periodic.auditor import Auditor
-from minova.compute.periodic.guest_reports import GuestReports
+from minova.compute.periodic.guest_reports import GuestReporter
 from minova.compute.periodic.guests_in_trouble import GuestsInTrouble
 from minova.compute.periodic.hardware_records import HardwareRecords
 from minova.compute.periodic.periodic_tasks import PeriodicTasks
@@ -55,13 +55,13 @@ from minova.contracts.conductor import ConductorApi
 from minova.messaging.dispatch import Implementation
 from minova.messaging.rpc import Rpc
 from minova.safe_mode import SafeMode
-from minova.service import Running, Service
-from minova.virt.driver import Driver
+from minova.service import RpcService, Runnable
+from minova.virt.driver import ComputeDriver
 from minova.virt.libvirt.guest_files import root_files
 from minova.witness import Witness
 
 
-def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Running:
+def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnable:
     manager = make_manager(
         conf,
         virt.load(conf),
@@ -77,7 +77,7 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnin
         results=UnreportedResults(Path(conf.state_path) / "actions"),
         records=GuestRecords(Path(conf.state_path) / "guests"),
     )
-    return Service(
+    return RpcService(
         "minova-compute",
         manager,
         lambda: rpc.server(ComputeApi, Implementation(parts=(manager,), safe_mode=manager.safe_mode), host=conf.host),
@@ -87,11 +87,11 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnin
 
 def make_manager(
     conf: cfg.ConfigOpts,
-    driver: Driver,
+    driver: ComputeDriver,
     conductor: ConductorApi,
     *,
     host: str,
-    images: Images,
+    images: ImageSource,
     uploads: Uploads | None = None,
     clock: Callable[[], float] | None = None,
     ticks: Callable[[], float] | None = None,
@@ -132,7 +132,7 @@ def make_manager(
     records = records or GuestRecords()
     gate = ShutdownGate()
     guarded, guarded_conductor = gate.guard(driver), gate.guard(conductor)
-    workers = Workers(conf.max_concurrent_builds, spawn, conf.max_concurrent_guest_starts)
+    workers = GuestWorkers(conf.max_concurrent_builds, spawn, conf.max_concurrent_guest_starts)
     repeat = ConductorRetry(_pause_of(stopping), safe_mode=safe_mode)
     secrets = HostSecrets(host, guarded_conductor, repeat)
     driver.use_secrets(secrets)
@@ -161,7 +161,7 @@ def make_manager(
         stops=CleanStops(guarded, lambda: float(conf.shutdown_timeout), clock=ticks),
     )
     background = Background(workers, builder, safe_mode)
-    progress = Progress(host, guarded_conductor, clock=ticks, repeat=repeat, repeated=repeated)
+    progress = ActionProgress(host, guarded_conductor, clock=ticks, repeat=repeat, repeated=repeated)
     snapshots = Snapshots(
         conf, host, guarded, guarded_conductor, uploads or ImageUploads(conf), progress, repeat=repeat
     )
@@ -219,7 +219,7 @@ def make_manager(
         pause=_pause_of(stopping),
         clock=ticks,
     )
-    guest_reports = GuestReports(host, guarded, guarded_conductor, builder, background)
+    guest_reports = GuestReporter(host, guarded, guarded_conductor, builder, background)
     adoptions = Adoptions(
         host,
         guarded,
@@ -272,7 +272,7 @@ def make_manager(
         identity=identity,
         learn_levels=learn_levels,
         safe_mode=safe_mode,
-        membership=Membership(safe_mode, witness or Witness(None), learn=learn_cloud, ticks=ticks),
+        membership=CloudMembership(safe_mode, witness or Witness(None), learn=learn_cloud, ticks=ticks),
     )
 
 
@@ -289,7 +289,7 @@ def _pause_of(stopping: threading.Event) -> Callable[[float], bool]:
     return pause
 
 
-def compose_process(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
+def compose_process(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Runnable]:
     return [compose(conf, Rpc(conf), stopping)]
 
 

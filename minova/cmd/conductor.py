@@ -22,7 +22,7 @@ from minova.conductor.actions.engine.task_handler import ActionTasks
 from minova.conductor.actions.kinds.deletion import Deletions
 from minova.conductor.actions.kinds.interfaces import ServerInterfaces
 from minova.conductor.actions.kinds.moves import Confirmations, MovePreviews
-from minova.conductor.actions.kinds.shelving import Shelving
+from minova.conductor.actions.kinds.shelving import ShelvedOffloads
 from minova.conductor.actions.registry import action_kinds
 from minova.conductor.catalogue.aggregates import Aggregates
 from minova.conductor.catalogue.flavors import Flavors
@@ -58,7 +58,7 @@ from minova.conductor.network.servers import ServerPorts
 from minova.conductor.network.subnet_pools import SubnetPools
 from minova.conductor.network.subnets import Subnets
 from minova.conductor.network.tags import NetworkTags
-from minova.conductor.notifications.instances import Notifications
+from minova.conductor.notifications.instances import InstanceNotifications
 from minova.conductor.purge import Purge
 from minova.conductor.quotas import Quotas
 from minova.conductor.reconcile import Reconcile
@@ -72,7 +72,7 @@ from minova.conductor.servers.guest_metadata import GuestMetadatas
 from minova.conductor.servers.migrations import Migrations
 from minova.conductor.servers.task_handlers import task_registry
 from minova.conductor.servers.terminate import Terminate
-from minova.conductor.tasks.worker import Spawn, Worker
+from minova.conductor.tasks.worker import Spawn, TaskWorker
 from minova.conductor.tokens.console_tokens import Consoles
 from minova.conductor.tokens.guest_secrets import GuestSecretKeeper
 from minova.conductor.tokens.image_tokens import ImageTokens
@@ -89,11 +89,10 @@ from minova.hardware.pci_alias import parse_aliases
 from minova.messaging.dispatch import Implementation
 from minova.messaging.notifier import Notifier
 from minova.messaging.rpc import Rpc
-from minova.objects.hosts.service import SERVICE_VERSION
-from minova.objects.hosts.service import Service as ServiceRecord
+from minova.objects.hosts.service import SERVICE_VERSION, Service
 from minova.objects.network.vif import NEUTRON
 from minova.safe_mode import SafeMode
-from minova.service import Running, Service
+from minova.service import RpcService, Runnable
 from minova.witness import Witness
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ LOG = logging.getLogger(__name__)
 FIRST_LOOK = 1.0
 
 
-def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Running:
+def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnable:
     parse_aliases(conf.pci.alias, pci_in_placement=conf.filter_scheduler.pci_in_placement)  # stops the start if wrong
     db = database.connect(conf, stopping)
     witness = Witness(Path(conf.state_path) / "cloud-conductor")
@@ -130,7 +129,7 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnin
     )
     rpc.reconnects.on_reconnect(manager.broker_is_back)
     server = lambda: rpc.server(ConductorApi, implementation(manager), host=conf.host)  # noqa: E731
-    return Service("minova-conductor", manager, server, stopping, leave=manager.worker.leave)
+    return RpcService("minova-conductor", manager, server, stopping, leave=manager.worker.leave)
 
 
 def implementation(manager: ConductorManager) -> Implementation:
@@ -196,7 +195,7 @@ def make_manager(
     ticks = ticks or clock or time.monotonic
     clock = clock or time.time
     stopping = stopping or threading.Event()
-    worker = Worker(
+    worker = TaskWorker(
         db,
         host=host,
         lease=float(conf.conductor.worker_lease),
@@ -205,7 +204,7 @@ def make_manager(
         clock=clock,
         ticks=ticks,
         spawn=spawn,
-        observe=None if notifier is None else Notifications(conf, notifier, host=host, clock=clock).observe,
+        observe=None if notifier is None else InstanceNotifications(conf, notifier, host=host, clock=clock).observe,
         wait=stopping.wait,
         safe_mode=safe_mode,
         witness=witness,
@@ -283,7 +282,7 @@ def make_manager(
         dry_runs=DryRuns(conf, dry_runs or scheduler, groups),
         build_reports=BuildReports(worker, failures),
         terminate=terminate,
-        shelving=Shelving(conf, worker, actions),
+        shelving=ShelvedOffloads(conf, worker, actions),
         deletions=Deletions(conf, worker, terminate, actions, liveness),
         actions=actions,
         action_reports=action_reports,
@@ -332,7 +331,7 @@ def make_manager(
     return ConductorManager(conf, db, collaborators, host=host, stopping=stopping, notifier=notifier)
 
 
-def _neutron(conf: cfg.ConfigOpts, worker: Worker) -> "NeutronPorts | None":
+def _neutron(conf: cfg.ConfigOpts, worker: TaskWorker) -> "NeutronPorts | None":
     """Returns None if all networks are minova's own. Raises InvalidConfiguration."""
     if conf.neutron.backend != "neutron":
         return None
@@ -344,13 +343,13 @@ def _neutron(conf: cfg.ConfigOpts, worker: Worker) -> "NeutronPorts | None":
     return NeutronPorts(worker, NeutronClient(conf), conf.neutron.ovs_bridge)
 
 
-def _record(host: str) -> ServiceRecord:
+def _record(host: str) -> Service:
     """The conductor's own row in `services`. Its uuid is derived from its host, so each start finds the same row."""
     named = str(uuid.uuid5(uuid.NAMESPACE_URL, f"minova:service:{BINARY}:{host}"))
-    return ServiceRecord(uuid=named, host=host, binary=BINARY, topic=ConductorApi.TOPIC, version=SERVICE_VERSION)
+    return Service(uuid=named, host=host, binary=BINARY, topic=ConductorApi.TOPIC, version=SERVICE_VERSION)
 
 
-def compose_process(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
+def compose_process(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Runnable]:
     rpc = Rpc(conf)
     return [compose(conf, rpc, stopping), *gauges.compose(conf, rpc, stopping)]
 

@@ -10,7 +10,7 @@ from minova.cmd.startup import clients
 from minova.cmd.startup.launch import launch
 from minova.consoleproxy.server import ConsoleProxy
 from minova.messaging.rpc import Rpc
-from minova.service import Running
+from minova.service import Runnable
 
 
 def compose(conf: cfg.ConfigOpts, rpc: Rpc) -> ConsoleProxy:
@@ -18,7 +18,7 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc) -> ConsoleProxy:
     return ConsoleProxy(conf, clients.conductor(rpc, retry=tries), clients.compute(rpc, retry=tries))
 
 
-def compose_process(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
+def compose_process(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Runnable]:
     return [compose(conf, Rpc(conf))]
 
 

@@ -14,16 +14,16 @@ from minova.cmd.startup.launch import launch
 from minova.contracts.conductor import ConductorApi
 from minova.messaging.rpc import Rpc
 from minova.metadata import service
-from minova.service import Running
+from minova.service import Runnable
 from minova.virt.namespaces.host_networks import of_this_host
 
 # Seconds. A guest waits for the answer, and repeats its request.
 TIMEOUT = 6.0
 
 
-def compose(conf: cfg.ConfigOpts, rpc: Rpc) -> Sequence[Running]:
+def compose(conf: cfg.ConfigOpts, rpc: Rpc) -> Sequence[Runnable]:
     """Raises InvalidConfiguration if neither service is enabled, or if it cannot listen."""
-    services: list[Running] = []
+    services: list[Runnable] = []
     if conf.networks.metadata_service:
         services.append(local(conf, rpc))
     if conf.neutron.service_metadata_proxy:
@@ -35,7 +35,7 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc) -> Sequence[Running]:
     return services
 
 
-def local(conf: cfg.ConfigOpts, rpc: Rpc) -> Running:
+def local(conf: cfg.ConfigOpts, rpc: Rpc) -> Runnable:
     """Returns the service for the guests of this host."""
     return service.local(conf, _conductor(rpc), of_this_host(conf.networks.metadata_helper_socket))
 
@@ -44,7 +44,7 @@ def _conductor(rpc: Rpc) -> ConductorApi:
     return clients.conductor(rpc, retry=clients.TRIES_BEFORE_ERROR, timeout=TIMEOUT)
 
 
-def compose_process(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
+def compose_process(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Runnable]:
     return compose(conf, Rpc(conf))
 
 

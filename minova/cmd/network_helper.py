@@ -17,7 +17,7 @@ from oslo_config import cfg
 from minova import errors
 from minova.conf import networks
 from minova.virt.namespaces.helper import OF_METADATA, Helper, serve_all
-from minova.virt.namespaces.namespaces import RUN, Namespaces
+from minova.virt.namespaces.namespaces import RUN, NetworkNamespaces
 
 BINARY = "minova-network-helper"
 DEFAULT_FILE = "/etc/minova/minova.conf"
@@ -79,13 +79,13 @@ def main() -> NoReturn:
         uid = int(options.user) if options.user.isdigit() else pwd.getpwnam(options.user).pw_uid
         gid = grp.getgrnam(options.group).gr_gid if options.group else None
         files = options.config_file or [name for name in (DEFAULT_FILE,) if Path(name).exists()]
-        made = Namespaces(options.run_dir, bridges=partial(bridges_of, files))
+        namespaces = NetworkNamespaces(options.run_dir, bridges=partial(bridges_of, files))
         # What it has made stays: guests run on.
         signal.signal(signal.SIGTERM, _end)
         serve_all(
             [
-                Helper(options.metadata_socket, made, uid, calls_of_user=OF_METADATA),
-                Helper(options.socket, made, uid, gid),
+                Helper(options.metadata_socket, namespaces, uid, calls_of_user=OF_METADATA),
+                Helper(options.socket, namespaces, uid, gid),
             ]
         )
     except (KeyError, OSError) as error:

@@ -17,14 +17,14 @@ from minova import conf as configuration
 from minova import log
 from minova.api.access.auth import foreign_server_authenticator, placement_authenticator
 from minova.api.access.authenticator import Authenticator
-from minova.api.listener.bridge import Capacity
+from minova.api.listener.bridge import ListenerCapacity
 from minova.api.listener.service import HttpService, Listen, limits_of
 from minova.api.placement.app import make_app
 from minova.cmd.startup import database
 from minova.cmd.startup.launch import launch
 from minova.db.connections.tls import connection_url
 from minova.db.upgrade import upgrade
-from minova.service import Running
+from minova.service import Runnable
 
 PROG = "minova-placement-api"
 CLI = [
@@ -61,7 +61,7 @@ def prepare(conf: cfg.ConfigOpts) -> "tempfile.TemporaryDirectory[str]":
     return folder
 
 
-def compose(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
+def compose(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Runnable]:
     if conf.dev:
         folder = prepare(conf)
         service = Development(PROG, _application(conf, stopping, placement_authenticator(conf)), _listen(conf))
@@ -82,7 +82,7 @@ def _listen(conf: cfg.ConfigOpts) -> Listen:
         port=options.listen_port if conf.port is None else conf.port,
         host_option="[placement] listen",
         port_option="listen_port",
-        capacity=Capacity(reads=conf.api.threads, transfers=conf.api.transfers),
+        capacity=ListenerCapacity(reads=conf.api.threads, transfers=conf.api.transfers),
         limits=limits_of(conf),
         cert_file=None if conf.dev else conf.api.ssl_cert_file,
         key_file=None if conf.dev else conf.api.ssl_key_file,

@@ -15,11 +15,11 @@ from minova.messaging.dispatch import Implementation
 from minova.messaging.notifier import Notifier
 from minova.messaging.rpc import Rpc
 from minova.scheduler.manager import SchedulerManager
-from minova.service import Running, Service
+from minova.service import RpcService, Runnable
 from minova.witness import Witness
 
 
-def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Running:
+def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnable:
     db = database.connect(conf, stopping)
     witness = Witness(Path(conf.state_path) / "cloud-scheduler")
     database.join_cloud(db, rpc, witness, stopping)
@@ -34,7 +34,7 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnin
         safe_mode=rpc.safe_mode,
         witness=witness,
     )
-    return Service(
+    return RpcService(
         "minova-scheduler",
         manager,
         lambda: rpc.server(SchedulerApi, Implementation(parts=(manager,), safe_mode=manager.safe_mode), host=conf.host),
@@ -42,7 +42,7 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnin
     )
 
 
-def compose_process(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
+def compose_process(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Runnable]:
     keep_memory()  # of this process alone: minova-standalone has other work, whose memory should go back
     return [compose(conf, Rpc(conf), stopping)]
 

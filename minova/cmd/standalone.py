@@ -24,7 +24,7 @@ from minova.db.connections.tls import connection_url
 from minova.db.upgrade import upgrade
 from minova.messaging.rpc import Rpc
 from minova.private_files import make_folder
-from minova.service import Running
+from minova.service import Runnable
 from minova.virt.libvirt.guest_files import root_files
 
 LOG = logging.getLogger(__name__)
@@ -83,11 +83,11 @@ def _lock(state_dir: Path) -> None:
         raise errors.InvalidConfiguration(f"--state-dir {state_dir}: another minova-standalone works there") from None
 
 
-def compose(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
+def compose(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Runnable]:
     upgrade(connection_url(conf.database))
     rpc = Rpc(conf, "kombu+memory://localhost/")
     marker = Path(conf.state_path) / "flavors-made"
-    parts: list[Running] = [part.compose(conf, rpc, stopping) for part in (conductor, scheduler, api, compute)]
+    parts: list[Runnable] = [part.compose(conf, rpc, stopping) for part in (conductor, scheduler, api, compute)]
     if conf.vnc.enabled or conf.serial_console.enabled:
         # Imported here, because importing websockify takes time and most starts do not need it.
         from minova.cmd import consoleproxy  # noqa: PLC0415
@@ -98,7 +98,7 @@ def compose(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running
     return [*parts[:1], FirstStart(own, DefaultNetwork(conf, own), marker), *parts[1:]]
 
 
-def _metadata(conf: cfg.ConfigOpts, rpc: Rpc) -> list[Running]:
+def _metadata(conf: cfg.ConfigOpts, rpc: Rpc) -> list[Runnable]:
     """Returns the metadata service for guests of local networks."""
     real = conf.compute_driver.startswith("libvirt") and conf.libvirt.virt_type != "test"
     if not real or not conf.networks.metadata_service:

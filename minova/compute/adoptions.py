@@ -16,8 +16,8 @@ from minova.compute.instances.attempts import End, Outcome
 from minova.compute.instances.background import Background
 from minova.compute.instances.builds import Builder
 from minova.compute.instances.guest_starts import GuestStarts, IsWanted
-from minova.compute.instances.init_host import Adoption, adopt
-from minova.compute.periodic.guest_reports import GuestReports
+from minova.compute.instances.init_host import AdoptionPlan, adopt
+from minova.compute.periodic.guest_reports import GuestReporter
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.actions.power_rules import OFF
@@ -25,7 +25,7 @@ from minova.objects.hosts.compute_node import DomainView
 from minova.objects.servers.build import BuildMessage, HostInstances
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 
 LOG = logging.getLogger(__name__)
 
@@ -36,10 +36,10 @@ class Adoptions:
     def __init__(
         self,
         host: str,
-        driver: Driver,
+        driver: ComputeDriver,
         conductor: ConductorApi,
         builder: Builder,
-        guest_reports: GuestReports,
+        guest_reports: GuestReporter,
         guest_starts: GuestStarts,
         background: Background,
         *,
@@ -61,12 +61,12 @@ class Adoptions:
 
     def at_start(self, ctx: RequestContext) -> None:
         """Call it before any message is served. Raises ServiceUnavailable, and the errors of the driver."""
-        known, domains = self._read(ctx)
-        self._own_disks(known, domains)
-        adoption = self._sorted(known, domains)
-        for message in self._begun(known, adoption):
+        host_instances, domains = self._read(ctx)
+        self._own_disks(host_instances, domains)
+        adoption = self._sorted(host_instances, domains)
+        for message in self._begun(host_instances, adoption):
             self._settle(ctx, message)
-        self._start(ctx, adoption.switched_off, fenced=known.fenced)
+        self._start(ctx, adoption.switched_off, fenced=host_instances.fenced)
 
     def defer(self) -> None:
         """The process starts in safe mode: `after_safe_mode` does the rest. Raises the errors of the driver."""
@@ -75,30 +75,30 @@ class Adoptions:
 
     def after_safe_mode(self, ctx: RequestContext) -> None:
         """Waits for no lock of an instance. Raises ServiceUnavailable, and the errors of the driver."""
-        known, domains = self._read(ctx)
-        adoption = self._sorted(known, domains)
-        for message in self._begun(known, adoption):
+        host_instances, domains = self._read(ctx)
+        adoption = self._sorted(host_instances, domains)
+        for message in self._begun(host_instances, adoption):
             self._settle_in_background(ctx, message)
         ran_at_start, self._ran_at_start = self._ran_at_start, None
         if ran_at_start is None:
             return
-        self._own_disks(known, domains)
+        self._own_disks(host_instances, domains)
         # One that ran at the start has shut itself down since.
         switched_off = [instance for instance in adoption.switched_off if instance.uuid not in ran_at_start]
-        self._start(ctx, switched_off, partial(self._is_still_off, ctx), fenced=known.fenced)
+        self._start(ctx, switched_off, partial(self._is_still_off, ctx), fenced=host_instances.fenced)
 
     def after_fence(self, ctx: RequestContext) -> None:
         """Start what has waited because the host was forced down, unless it is so still."""
         if not self._fenced:
             return
-        known, domains = self._read(ctx)
-        if known.fenced:
+        host_instances, domains = self._read(ctx)
+        if host_instances.fenced:
             return
         waited, self._fenced = self._fenced, ()
-        switched_off = {instance.uuid for instance in self._sorted(known, domains).switched_off}
+        switched_off = {instance.uuid for instance in self._sorted(host_instances, domains).switched_off}
         # Those that were evacuated meanwhile are not this host's any more.
-        self._guest_starts.release([one for one in waited if one.uuid not in switched_off])
-        left = [one for one in waited if one.uuid in switched_off]
+        self._guest_starts.release([guest for guest in waited if guest.uuid not in switched_off])
+        left = [guest for guest in waited if guest.uuid in switched_off]
         self._start(ctx, left, partial(self._is_still_off, ctx), fenced=False)
 
     def _start(
@@ -124,26 +124,28 @@ class Adoptions:
     def _read(self, ctx: RequestContext) -> tuple[HostInstances, Sequence[DomainView]]:
         return self._conductor.instances_of_host(ctx, host=self._host), self._driver.domains()
 
-    def _sorted(self, known: HostInstances, domains: Sequence[DomainView]) -> Adoption:
+    def _sorted(self, host_instances: HostInstances, domains: Sequence[DomainView]) -> AdoptionPlan:
         records = self._builder.domains.records.all()
         built = {uuid: record.attempt for uuid, record in records.items()}
         accepted = {uuid for uuid, record in records.items() if record.accepted}
-        return adopt(known, domains, built, self._guest_reports.newer, accepted)
+        return adopt(host_instances, domains, built, self._guest_reports.newer, accepted)
 
-    def _own_disks(self, known: HostInstances, domains: Sequence[DomainView]) -> None:
+    def _own_disks(self, host_instances: HostInstances, domains: Sequence[DomainView]) -> None:
         ours = {domain.uuid for domain in domains if domain.ours}
         self._driver.own_disks(
-            instance.uuid for instance in known.instances if instance.task_state is None and instance.uuid in ours
+            instance.uuid
+            for instance in host_instances.instances
+            if instance.task_state is None and instance.uuid in ours
         )
 
-    def _begun(self, known: HostInstances, adoption: Adoption) -> list[BuildMessage]:
+    def _begun(self, host_instances: HostInstances, adoption: AdoptionPlan) -> list[BuildMessage]:
         """Returns the attempts to settle that this process has not seen. From now on they count as running, so that no
         build of them begins.
         """
         to_settle = {message.instance.uuid for message in adoption.finished} | set(adoption.half_built)
         return [
             message
-            for message in known.attempts
+            for message in host_instances.attempts
             if message.instance.uuid in to_settle
             and self._builder.attempts.begin(message.instance.uuid, message.attempt, message.node)
         ]
@@ -171,20 +173,20 @@ class Adoptions:
         instance_uuid, attempts = message.instance.uuid, self._builder.attempts
         with self._builder.domains.locked(instance_uuid):
             try:
-                found = self._sorted(HostInstances(attempts=(message,)), self._driver.domains())
-                if found.finished:
+                adoption = self._sorted(HostInstances(attempts=(message,)), self._driver.domains())
+                if adoption.finished:
                     LOG.info("Adopting the running domain of instance %s", instance_uuid)
                     outcome = Outcome(end=End.SUCCEEDED, power_state=PowerState.RUNNING)
                     attempts.end(instance_uuid, message.attempt, message.node, outcome)
-                elif found.half_built:
+                elif adoption.half_built:
                     LOG.info("Undoing the half-built domain of instance %s", instance_uuid)
                     self._builder.removals.undo(ctx, message)
             finally:
                 attempts.give_back(instance_uuid, message.attempt)
-        if found.finished:
+        if adoption.finished:
             self._builder.report(ctx, message)
 
     def _is_still_off(self, ctx: RequestContext, instance: Instance) -> bool:
         """Whether the guest must still be started: since safe mode ended, a user may have stopped or removed it."""
         switched_off = self._sorted(*self._read(ctx)).switched_off
-        return any(one.uuid == instance.uuid for one in switched_off)
+        return any(guest.uuid == instance.uuid for guest in switched_off)

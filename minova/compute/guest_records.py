@@ -54,19 +54,21 @@ class GuestRecords:
 
     def ended(self, instance: Instance, action: EndedAction) -> None:
         """Records the end of an action, with the instance as it is afterwards."""
-        known = self.of(instance.uuid)
-        if known is None:
-            known = GuestRecord(instance=instance, attempt=instance.attempt, node=instance.node or "")
-        actions = (*known.actions, action)[-MAX_ACTIONS:]
-        self.keep(msgspec.structs.replace(known, instance=with_long_fields(instance, known.instance), actions=actions))
+        record = self.of(instance.uuid)
+        if record is None:
+            record = GuestRecord(instance=instance, attempt=instance.attempt, node=instance.node or "")
+        actions = (*record.actions, action)[-MAX_ACTIONS:]
+        self.keep(
+            msgspec.structs.replace(record, instance=with_long_fields(instance, record.instance), actions=actions)
+        )
 
     def accepted(self, instance_uuid: str, attempt: int) -> None:
         """A conductor has accepted the report that this attempt succeeded."""
         with self._lock:
-            known = self._records.get(instance_uuid)
-            if known is None or known.attempt != attempt or known.accepted:
+            record = self._records.get(instance_uuid)
+            if record is None or record.attempt != attempt or record.accepted:
                 return
-            self._records[instance_uuid] = msgspec.structs.replace(known, accepted=True)
+            self._records[instance_uuid] = msgspec.structs.replace(record, accepted=True)
             if self._folder is None:
                 return
             path = self._acceptance(self._folder, instance_uuid)
@@ -78,16 +80,16 @@ class GuestRecords:
     def learn(self, instances: Iterable[Instance]) -> None:
         """Takes over what users have changed since the records were written, from rows that are not older than them."""
         for instance in instances:
-            known = self.of(instance.uuid)
-            if known is not None and known.attempt != instance.attempt:
+            record = self.of(instance.uuid)
+            if record is not None and record.attempt != instance.attempt:
                 continue
-            if known is None:
+            if record is None:
                 node = instance.node or ""
                 self.keep(GuestRecord(instance=instance, attempt=instance.attempt, node=node, accepted=True))
             else:
                 changed = {name: getattr(instance, name) for name in _OF_USERS}
-                changed_instance = msgspec.structs.replace(known.instance, **changed)
-                self.keep(msgspec.structs.replace(known, instance=changed_instance, accepted=True))
+                changed_instance = msgspec.structs.replace(record.instance, **changed)
+                self.keep(msgspec.structs.replace(record, instance=changed_instance, accepted=True))
 
     def forget(self, instance_uuid: str) -> None:
         with self._lock:
@@ -126,11 +128,11 @@ class GuestRecords:
                 LOG.warning("%s is left out: %s", path, error)
 
 
-def with_long_fields(instance: Instance, known: Instance) -> Instance:
+def with_long_fields(instance: Instance, recorded_instance: Instance) -> Instance:
     """Messages of actions may leave out long fields that only a build needs: these stay as they are known."""
     kept = {
-        name: getattr(known, name)
+        name: getattr(recorded_instance, name)
         for name in ("user_data", "key_data")
-        if getattr(instance, name) is None and getattr(known, name) is not None
+        if getattr(instance, name) is None and getattr(recorded_instance, name) is not None
     }
     return msgspec.structs.replace(instance, **kept) if kept else instance

@@ -8,7 +8,7 @@ from minova.contracts.conductor import ConductorApi
 from minova.hardware.guest.features import guest_features
 from minova.objects.guests.guest_secrets import GuestSecrets, SecretKind
 from minova.objects.servers.instance import Instance
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 
 
 class HostSecrets:
@@ -25,7 +25,7 @@ class HostSecrets:
         )
         return self._repeat(f"Secrets of instance {instance_uuid}", ask)
 
-    def keep_tpm(self, ctx: RequestContext, driver: Driver, instance: Instance) -> None:
+    def keep_tpm(self, ctx: RequestContext, driver: ComputeDriver, instance: Instance) -> None:
         """Keeps the state of the guest's TPM with a conductor, before this host removes it. Raises the errors of both.
 
         A TPM without a state has none that was kept, either. Without a domain, an earlier call has kept the state.

@@ -13,7 +13,7 @@ from oslo_config import cfg
 
 from minova import errors
 from minova.compute.host_identity import LocalIdentity
-from minova.compute.membership import Membership
+from minova.compute.membership import CloudMembership
 from minova.compute.methods import ComputeCollaborators, ComputeMethods
 from minova.compute.periodic.hypervisor_probe import HypervisorProbe
 from minova.compute.tracker.nodes import settings_from
@@ -55,7 +55,7 @@ class ComputeManager(ComputeMethods):
         identity: LocalIdentity | None = None,
         learn_levels: Callable[[Mapping[str, str]], None] = lambda levels: None,
         safe_mode: SafeMode,
-        membership: Membership,
+        membership: CloudMembership,
     ) -> None:
         super().__init__(host, collaborators)
         self.safe_mode = safe_mode

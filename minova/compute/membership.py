@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 
 from minova import errors
-from minova.objects.hosts.cloud import OTHER_CLOUD, CloudState, Seen
+from minova.objects.hosts.cloud import OTHER_CLOUD, CloudState, WitnessRecord
 from minova.safe_mode import SafeMode
 from minova.witness import Witness
 
@@ -14,7 +14,7 @@ LOG = logging.getLogger(__name__)
 _CLOUD, _OTHER = "compute: cloud", "compute: another cloud"
 
 
-class Membership:
+class CloudMembership:
     """`learn`: gets the identity of the cloud when it is known.
     `ticks`: seconds, monotonic.
     """
@@ -35,7 +35,7 @@ class Membership:
             learn(witness.seen.uuid)
 
     @property
-    def seen(self) -> Seen | None:
+    def seen(self) -> WitnessRecord | None:
         """Returns what this host has seen of its cloud, for conductors to compare with their database."""
         return self._witness.seen
 

@@ -14,10 +14,10 @@ from minova.compute.instances.background import Background
 from minova.compute.instances.builds import Builder
 from minova.compute.instances.interfaces import Interfaces
 from minova.compute.instances.power_states import PowerStates
-from minova.compute.instances.workers import Workers
+from minova.compute.instances.workers import GuestWorkers
 from minova.compute.moves.runner import MoveRunner
 from minova.compute.periodic.auditor import Auditor
-from minova.compute.periodic.guest_reports import GuestReports
+from minova.compute.periodic.guest_reports import GuestReporter
 from minova.compute.periodic.periodic_tasks import PeriodicTasks
 from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
@@ -35,7 +35,7 @@ from minova.objects.servers.failures import kind_of
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.moves import MoveMessage
 from minova.objects.servers.states import PowerState
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 
 LOG = logging.getLogger(__name__)
 
@@ -48,11 +48,11 @@ class ComputeCollaborators(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     gate: ShutdownGate
-    driver: Driver
+    driver: ComputeDriver
     conductor: ConductorApi
-    own_driver: Driver
+    own_driver: ComputeDriver
     own_conductor: ConductorApi
-    workers: Workers
+    workers: GuestWorkers
     background: Background
     nodes: Nodes
     power_states: PowerStates
@@ -64,7 +64,7 @@ class ComputeCollaborators(msgspec.Struct, frozen=True, kw_only=True):
     adoptions: Adoptions
     periodic_tasks: PeriodicTasks
     interfaces: Interfaces
-    guest_reports: GuestReports
+    guest_reports: GuestReporter
     precaching: Precaching
 
 
@@ -142,8 +142,8 @@ class ComputeMethods(ComputeApi):
         work = lambda: self.collaborators.moves.run(ctx, move)  # noqa: E731
         self._background.run(ctx, (f"{move.phase} of attempt {move.migration.attempt}", move.instance.uuid), work)
 
-    def cache_images(self, ctx: RequestContext, wanted: tuple[WantedImage, ...]) -> tuple[str, ...]:
-        return self.collaborators.precaching.statuses(ctx.request_id, wanted)
+    def cache_images(self, ctx: RequestContext, images: tuple[WantedImage, ...]) -> tuple[str, ...]:
+        return self.collaborators.precaching.statuses(ctx.request_id, images)
 
     def get_console(self, ctx: RequestContext, instance_uuid: str, console_type: str) -> ConsoleAddress:
         try:

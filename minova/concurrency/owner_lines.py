@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 M = TypeVar("M")
 
 
-class Entry(Enum):
+class LineEntry(Enum):
     """What becomes of a message. LAST: it waits, and there is no room in the line for another one, for the first time since the line was
     empty.
     """
@@ -31,20 +31,20 @@ class OwnerLines(Generic[M]):
         # Owners whose line has been full since it was empty.
         self._overflowed: set[str] = set()
 
-    def enter(self, owner: str, message: M) -> Entry:
+    def enter(self, owner: str, message: M) -> LineEntry:
         """A message that waits is returned by a later `leave`."""
         with self._lock:
             if self._held[owner] < self._places:
                 self._held[owner] += 1
-                return Entry.NOW
+                return LineEntry.NOW
             line = self._lines.setdefault(owner, deque())
             if len(line) >= self._most_waiting:
-                return Entry.DROPPED
+                return LineEntry.DROPPED
             line.append(message)
             if len(line) < self._most_waiting or owner in self._overflowed:
-                return Entry.WAITS
+                return LineEntry.WAITS
             self._overflowed.add(owner)
-            return Entry.LAST
+            return LineEntry.LAST
 
     def leave(self, owner: str) -> M | None:
         """A message of the owner is done. Returns the one that takes its place; None: no message waits."""

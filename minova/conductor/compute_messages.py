@@ -84,14 +84,14 @@ def builds_of(session: Session, tasks: Iterable[Task], specs: Specs | None = Non
     by_uuid = {task.instance_uuid: task for task in tasks if task.host is not None}
     if not by_uuid:
         return []
-    known = specs or request_specs.load(session, {task.reservation_id for task in by_uuid.values()})
+    specs_by_reservation = specs or request_specs.load(session, {task.reservation_id for task in by_uuid.values()})
     # The host gets their interfaces later, with the claim, and so up to date.
-    found = instances.by_uuids(session, by_uuid, networks=False)
-    zones = zones_of_hosts(session) if any(instance.config_drive for instance in found.values()) else {}
+    instances_by_uuid = instances.by_uuids(session, by_uuid, networks=False)
+    zones = zones_of_hosts(session) if any(instance.config_drive for instance in instances_by_uuid.values()) else {}
     messages = []
-    for instance in found.values():
+    for instance in instances_by_uuid.values():
         try:
-            messages.append(_build_of(by_uuid[instance.uuid], instance, known, zones))
+            messages.append(_build_of(by_uuid[instance.uuid], instance, specs_by_reservation, zones))
         except (LookupError, msgspec.MsgspecError):
             # The error concerns this task alone, which ends at its deadline. The others must not wait for that.
             LOG.exception("No build message can be made for instance %s", instance.uuid)
@@ -100,12 +100,12 @@ def builds_of(session: Session, tasks: Iterable[Task], specs: Specs | None = Non
 
 def zones_of_hosts(session: Session) -> dict[str, str]:
     """Returns {host: zone} of the hosts that are not in the default zone."""
-    known = aggregates.all_of(session).values()
-    return {host: aggregate.zone for aggregate in known if aggregate.zone for host in aggregate.hosts}
+    all_aggregates = aggregates.all_of(session).values()
+    return {host: aggregate.zone for aggregate in all_aggregates if aggregate.zone for host in aggregate.hosts}
 
 
 def _build_of(task: Task, instance: InstanceObject, specs: Specs, zones: Mapping[str, str]) -> Build:
-    spec, carried = specs[task.reservation_id]
+    spec, build_extras = specs[task.reservation_id]
     plan = build_plan_of(task)
     if instance.vm_state is VmState.SHELVED_OFFLOADED:
         instance = msgspec.structs.replace(instance, image=spec.image)
@@ -118,12 +118,12 @@ def _build_of(task: Task, instance: InstanceObject, specs: Specs, zones: Mapping
         alternates=plan.alternates,
         availability_zone=zones.get(task.host or "", ""),
         request_spec=msgspec.structs.replace(spec, retry=Retry(num_attempts=task.attempt, hosts=tried)),
-        **msgspec.structs.asdict(_BUILD_EXTRAS.from_builtins(carried)),
+        **msgspec.structs.asdict(_BUILD_EXTRAS.from_builtins(build_extras)),
     )
     return Build(task.host or "", message)
 
 
-class Unsent:
+class UnsentMessages:
     """Instances whose last message could not be sent, with the time to send it again. Safe for threads."""
 
     def __init__(self, ticks: Callable[[], float]) -> None:
@@ -176,7 +176,7 @@ class ComputeClient:
         self._compute = compute
         self._absent_hosts = absent_hosts
         self._token_for = token_for
-        self.unsent = Unsent(ticks)
+        self.unsent = UnsentMessages(ticks)
 
     def build(self, ctx: RequestContext, builds: Iterable[Build]) -> None:
         """The builds of a host go in one message, unless the host is too old for that method."""

@@ -15,7 +15,7 @@ from minova.conductor.actions.engine.requests import ServerActions
 from minova.conductor.actions.kinds.deletion import RECLAIM_INTERVAL, Deletions
 from minova.conductor.actions.kinds.interfaces import ServerInterfaces
 from minova.conductor.actions.kinds.moves import CONFIRM_INTERVAL, Confirmations, MovePreviews
-from minova.conductor.actions.kinds.shelving import OFFLOAD_INTERVAL, Shelving
+from minova.conductor.actions.kinds.shelving import OFFLOAD_INTERVAL, ShelvedOffloads
 from minova.conductor.catalogue.aggregates import Aggregates
 from minova.conductor.catalogue.flavors import Flavors
 from minova.conductor.catalogue.image_caching import ImageCaching
@@ -49,7 +49,7 @@ from minova.conductor.servers.dry_run import DryRuns
 from minova.conductor.servers.guest_metadata import GuestMetadatas
 from minova.conductor.servers.migrations import Migrations
 from minova.conductor.servers.terminate import Terminate
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.conductor.tokens.console_tokens import Consoles
 from minova.conductor.tokens.guest_secrets import GuestSecretKeeper
 from minova.conductor.tokens.image_tokens import REFRESH_INTERVAL, ImageTokens
@@ -77,7 +77,7 @@ class ConductorCollaborators(msgspec.Struct, frozen=True, kw_only=True):
     them write through one worker.
     """
 
-    worker: Worker
+    worker: TaskWorker
     services: Services
     broker_probe: BrokerProbe
     compute_nodes: ComputeNodes
@@ -90,7 +90,7 @@ class ConductorCollaborators(msgspec.Struct, frozen=True, kw_only=True):
     build_reports: BuildReports
     terminate: Terminate
     deletions: Deletions
-    shelving: Shelving
+    shelving: ShelvedOffloads
     actions: ServerActions
     action_reports: ActionReports
     interfaces: ServerInterfaces

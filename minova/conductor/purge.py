@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.db import purge
 from minova.db.networks import ports
 from minova.db.quotas import give
@@ -37,7 +37,7 @@ LATEST = 3600.0
 Batch = Callable[[Session, int], int]
 
 
-class Rule(NamedTuple):
+class PurgeRule(NamedTuple):
     """`retention` in seconds; 0 keeps the rows for ever."""
 
     name: str
@@ -48,7 +48,7 @@ class Rule(NamedTuple):
 class Purge:
     """`stopping` ends the pauses."""
 
-    def __init__(self, conf: cfg.ConfigOpts, worker: Worker, stopping: threading.Event) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, worker: TaskWorker, stopping: threading.Event) -> None:
         self._conf = conf.conductor
         self._worker = worker
         self._stopping = stopping
@@ -64,7 +64,7 @@ class Purge:
         def batch(session: Session, limit: int) -> int:
             return changes.trim(session, self._worker.db.wall() - retention, limit)
 
-        self._apply([Rule("host_changes", retention, batch)])
+        self._apply([PurgeRule("host_changes", retention, batch)])
         if self._is_first() and self._worker.run(changes.renumber):
             LOG.info("The numbers of host_changes were used up and begin at 1 again; each scheduler reads every host")
 
@@ -85,13 +85,13 @@ class Purge:
 
         self._apply(
             [
-                Rule("migrations", seconds, migrations),
-                Rule("instance_actions", seconds, lambda session, limit: purge.actions(session, before, limit)),
-                Rule("instance_faults", seconds, lambda session, limit: purge.faults(session, before, limit)),
+                PurgeRule("migrations", seconds, migrations),
+                PurgeRule("instance_actions", seconds, lambda session, limit: purge.actions(session, before, limit)),
+                PurgeRule("instance_faults", seconds, lambda session, limit: purge.faults(session, before, limit)),
             ]
         )
 
-    def _rules(self) -> Sequence[Rule]:
+    def _rules(self) -> Sequence[PurgeRule]:
         at = self._worker.at()
         purged = float(self._conf.purged_retention)
         deleted, diagnoses = float(self._conf.deleted_retention), float(self._conf.diagnosis_retention)
@@ -125,15 +125,15 @@ class Purge:
             return 0
 
         return [
-            Rule("ports of deleted servers", 1.0, orphaned_ports),
-            Rule("instances", deleted, deleted_instances),
-            Rule("purged_instances", purged, old_purged),
-            Rule("executed_messages", LATEST, old_messages),
-            Rule("diagnoses", diagnoses, old_diagnoses),
-            Rule("workers", 3600.0, workers),
+            PurgeRule("ports of deleted servers", 1.0, orphaned_ports),
+            PurgeRule("instances", deleted, deleted_instances),
+            PurgeRule("purged_instances", purged, old_purged),
+            PurgeRule("executed_messages", LATEST, old_messages),
+            PurgeRule("diagnoses", diagnoses, old_diagnoses),
+            PurgeRule("workers", 3600.0, workers),
         ]
 
-    def _apply(self, rules: Sequence[Rule]) -> None:
+    def _apply(self, rules: Sequence[PurgeRule]) -> None:
         """Apply each rule, even if another one fails."""
         for rule in rules:
             try:
@@ -144,7 +144,7 @@ class Purge:
             except Exception:
                 LOG.exception("Rows of %s cannot be purged", rule.name)
 
-    def _remove(self, rule: Rule) -> bool:
+    def _remove(self, rule: PurgeRule) -> bool:
         """Returns whether this conductor is still the one that purges, and should continue."""
         total, limit = 0, int(self._conf.purge_batch_size)
         while self._is_first():

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.tasks.races import Race, repeat_lost
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.quotas import QuotasApi
 from minova.db import quotas
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Quotas(QuotasApi):
-    def __init__(self, conf: cfg.ConfigOpts, worker: Worker) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, worker: TaskWorker) -> None:
         self._conf = conf
         self._worker = worker
         self.race = Race(UsageChanged, self._count_first, _too_many_changes)

@@ -8,7 +8,7 @@ from minova import metrics
 from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.tasks.registry import HostLoss, TaskRegistry
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.db.servers import tasks
 from minova.objects.servers.failures import Failure
 
@@ -25,7 +25,12 @@ FAILURES = {
 
 class Reconcile:
     def __init__(
-        self, conf: cfg.ConfigOpts, worker: Worker, registry: TaskRegistry, computes: ComputeClient, liveness: Liveness
+        self,
+        conf: cfg.ConfigOpts,
+        worker: TaskWorker,
+        registry: TaskRegistry,
+        computes: ComputeClient,
+        liveness: Liveness,
     ) -> None:
         self._worker = worker
         self._registry = registry

@@ -141,14 +141,14 @@ def older_names() -> Iterator[tuple[str, str]]:
                 yield old.group or module.GROUP or DEFAULT, (old.name or option.dest).replace("-", "_")
 
 
-def foreign(conf: cfg.ConfigOpts) -> list[foreign_options.Finding]:
+def foreign(conf: cfg.ConfigOpts) -> list[foreign_options.OptionFinding]:
     """Returns the options in the files that were read. Raises InvalidConfiguration if one of them protects something that is not
     protected here.
     """
-    registered = foreign_options.Registered(conf, tuple(older_names()))
-    found = foreign_options.findings(registered, files(conf))
-    foreign_options.require_served(found)
-    return found
+    registered = foreign_options.RegisteredOptions(conf, tuple(older_names()))
+    findings = foreign_options.findings(registered, files(conf))
+    foreign_options.require_served(findings)
+    return findings
 
 
 def override(conf: cfg.ConfigOpts, name: str, value: Any) -> None:
@@ -164,8 +164,8 @@ def override(conf: cfg.ConfigOpts, name: str, value: Any) -> None:
 
 
 def _placed(name: str) -> tuple[str | None, str]:
-    wanted, _, option = name.rpartition(".")
-    place = (wanted or DEFAULT, option)
+    group_name, _, option = name.rpartition(".")
+    place = (group_name or DEFAULT, option)
     options = [(module.GROUP, opt) for module in MODULES for opt in module.OPTS]
     for group, opt in options:
         if place == (group or DEFAULT, opt.dest):

@@ -37,7 +37,7 @@ class Meaning(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Finding(NamedTuple):
+class OptionFinding(NamedTuple):
     """`text`: the name here, the reason, or the nearest name."""
 
     file: Path
@@ -77,7 +77,7 @@ def written(conf: cfg.ConfigOpts, group: str, name: str) -> str | None:
     return None
 
 
-class Registered:
+class RegisteredOptions:
     """The options that this minova has. `conf` has every option registered."""
 
     def __init__(
@@ -97,8 +97,8 @@ class Registered:
             return True
         if group in _WITH_USER and name in AUTH.split():
             return True
-        known = (group, name) in NO_EFFECT or group in GROUPS
-        return self._trusts_groups and not known and group.startswith(_OF_LIBRARIES)
+        is_known = (group, name) in NO_EFFECT or group in GROUPS
+        return self._trusts_groups and not is_known and group.startswith(_OF_LIBRARIES)
 
     def nearest(self, group: str, name: str) -> str:
         """Returns the option with the most similar name, in this group or in another one; empty if there is none."""
@@ -111,37 +111,41 @@ class Registered:
         return ""
 
 
-def findings(registered: Registered, paths: Iterable[Path]) -> list[Finding]:
+def findings(registered: RegisteredOptions, paths: Iterable[Path]) -> list[OptionFinding]:
     """Returns each option of the files, in their order."""
-    found = []
+    option_findings = []
     for path in paths:
         for group, options in read(path).items():
             for written, values in options.items():
                 name, value = written.replace("-", "_"), values[-1]
-                found.append(Finding(path, group, name, value, *_meaning(registered, group, name, value)))
-    return found
+                option_findings.append(
+                    OptionFinding(path, group, name, value, *_meaning(registered, group, name, value))
+                )
+    return option_findings
 
 
-def require_served(found: Sequence[Finding]) -> None:
+def require_served(option_findings: Sequence[OptionFinding]) -> None:
     """Raises InvalidConfiguration if an option protects something that minova does not protect."""
-    missing = [one for one in found if one.meaning is Meaning.PROTECTS]
+    missing = [finding for finding in option_findings if finding.meaning is Meaning.PROTECTS]
     if missing:
-        lines = "; ".join(f"{one.option} = {one.value} in {one.file}: {one.text}" for one in missing)
+        lines = "; ".join(
+            f"{finding.option} = {finding.value} in {finding.file}: {finding.text}" for finding in missing
+        )
         raise errors.InvalidConfiguration(f"Not served, so what it protects would be open: {lines}")
 
 
-def warning_of(found: Sequence[Finding]) -> str | None:
+def warning_of(option_findings: Sequence[OptionFinding]) -> str | None:
     """Returns one line with all options that have no effect; None if there are none."""
     parts = []
     for meaning in (Meaning.OTHER_NAME, Meaning.NO_EFFECT, Meaning.UNKNOWN):
-        options = dict.fromkeys(one.option for one in found if one.meaning is meaning)
+        options = dict.fromkeys(finding.option for finding in option_findings if finding.meaning is meaning)
         parts += [f"{meaning}: {', '.join(options)}"] if options else []
     if not parts:
         return None
     return f"Options without effect ({'; '.join(parts)}). `minova-manage config check FILE` says why."
 
 
-def _meaning(registered: Registered, group: str, name: str, value: str) -> tuple[Meaning, str]:
+def _meaning(registered: RegisteredOptions, group: str, name: str, value: str) -> tuple[Meaning, str]:
     if (group, name) in ELSEWHERE:
         return Meaning.OTHER_NAME, "[{}] {}".format(*ELSEWHERE[group, name])
     if registered.has(group, name):

@@ -11,7 +11,7 @@ from typing import Any
 IDLE = 600.0
 
 
-class Client:
+class ConsoleClient:
     """One connection. `is_console`: it is a WebSocket by now."""
 
     def __init__(self, address: str, at: float) -> None:
@@ -26,7 +26,7 @@ class Client:
             socket.socket.shutdown(self.connection, socket.SHUT_RDWR)
 
 
-class Places:
+class ConsolePlaces:
     """Thread-safe. `clock` returns monotonic seconds."""
 
     def __init__(self, most: int, most_per_address: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -34,9 +34,9 @@ class Places:
         self._most_per_address = most_per_address
         self._clock = clock
         self._lock = threading.Lock()
-        self._clients: list[Client] = []
+        self._clients: list[ConsoleClient] = []
 
-    def take(self, address: str) -> Client | str:
+    def take(self, address: str) -> ConsoleClient | str:
         """Returns the reason if there is no place. If all are taken, or all of this address, closes the one of them that has been
         idle longest: one that has not become a console, or else a console without data for IDLE.
         """
@@ -46,19 +46,19 @@ class Places:
                 return "[consoleproxy] max_connections_per_address are open from there"
             if len(self._clients) >= self._most and not self._make_room(self._clients):
                 return "[consoleproxy] max_connections are open"
-            client = Client(address, self._clock())
+            client = ConsoleClient(address, self._clock())
             self._clients.append(client)
             return client
 
-    def used(self, client: Client) -> None:
+    def used(self, client: ConsoleClient) -> None:
         client.used_at = self._clock()
 
-    def free(self, client: Client) -> None:
+    def free(self, client: ConsoleClient) -> None:
         """Idempotent."""
         with self._lock, suppress(ValueError):
             self._clients.remove(client)
 
-    def _make_room(self, clients: list[Client]) -> bool:
+    def _make_room(self, clients: list[ConsoleClient]) -> bool:
         now = self._clock()
         idle = [client for client in clients if not client.is_console or now - client.used_at >= IDLE]
         # One that is not served yet is young.

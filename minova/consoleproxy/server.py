@@ -16,9 +16,9 @@ from typing import Any
 from oslo_config import cfg
 
 from minova import errors
-from minova.api.listener.tls import Certificate, certificate
+from minova.api.listener.tls import ServerCertificate, certificate
 from minova.consoleproxy.handler import PATIENCE, Handler
-from minova.consoleproxy.places import Client, Places
+from minova.consoleproxy.places import ConsoleClient, ConsolePlaces
 from minova.context import service_context
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
@@ -63,10 +63,10 @@ class ConsoleServer(ThreadingMixIn, HTTPServer):
         self._compute = compute
         self._tls = tls
         self._openings: dict[Any, float] = {}
-        self._places = Places(options.max_connections, options.max_connections_per_address)
+        self._places = ConsolePlaces(options.max_connections, options.max_connections_per_address)
         # By the socket as it was accepted, and by the socket that is served, which TLS replaces.
-        self._accepted: dict[Any, Client] = {}
-        self._served: dict[Any, Client] = {}
+        self._accepted: dict[Any, ConsoleClient] = {}
+        self._served: dict[Any, ConsoleClient] = {}
         self.address_family = socket.AF_INET6 if ":" in options.listen else socket.AF_INET
         super().__init__((options.listen, options.port), Handler)
 
@@ -161,7 +161,7 @@ class ConsoleServer(ThreadingMixIn, HTTPServer):
         with self._tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False) as encrypted:
             self._serve(encrypted, client_address, self._accepted[request])
 
-    def _serve(self, connection: Any, client_address: Any, client: Client) -> None:
+    def _serve(self, connection: Any, client_address: Any, client: ConsoleClient) -> None:
         client.connection = connection
         self._served[connection] = client
         self._openings[connection] = time.monotonic() + OPEN_WITHIN
@@ -186,7 +186,7 @@ class ConsoleProxy:
         self._conf = conf
         self._conductor = conductor
         self._compute = compute
-        self._certificate: Certificate | None = None
+        self._certificate: ServerCertificate | None = None
         self._server: ConsoleServer | None = None
         self.port = 0
 

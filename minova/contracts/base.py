@@ -61,7 +61,7 @@ class Role(StrEnum):
 CONTROLLERS = frozenset({Role.API, Role.CONDUCTOR, Role.SCHEDULER})
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
+class MethodMark(msgspec.Struct, frozen=True, kw_only=True):
     """How a method was marked.
 
     `added`: the version of each argument that was added after the method.
@@ -82,8 +82,8 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     describes_host: bool = False
 
 
-class Options(TypedDict, total=False):
-    """The fields of a Mark that `call` and `cast` take."""
+class MethodOptions(TypedDict, total=False):
+    """The fields of a MethodMark that `call` and `cast` take."""
 
     since: str
     added: Mapping[str, str]
@@ -109,7 +109,7 @@ class Audience(msgspec.Struct, frozen=True, kw_only=True):
     topic_since: str = FIRST
 
 
-class Method(Mark, frozen=True, kw_only=True):
+class Method(MethodMark, frozen=True, kw_only=True):
     """One method of a contract. `defaults`: the values of the arguments that may be omitted."""
 
     name: str
@@ -153,12 +153,12 @@ def call(method: F) -> F: ...
 
 
 @typing.overload
-def call(**options: Unpack[Options]) -> Callable[[F], F]: ...
+def call(**options: Unpack[MethodOptions]) -> Callable[[F], F]: ...
 
 
-def call(method: Any = None, **options: Unpack[Options]) -> Any:
+def call(method: Any = None, **options: Unpack[MethodOptions]) -> Any:
     """Marks a method whose caller waits for the answer or the error."""
-    return _marked(method, Mark(kind="call", **options))
+    return _marked(method, MethodMark(kind="call", **options))
 
 
 @typing.overload
@@ -166,17 +166,17 @@ def cast(method: F) -> F: ...
 
 
 @typing.overload
-def cast(**options: Unpack[Options]) -> Callable[[F], F]: ...
+def cast(**options: Unpack[MethodOptions]) -> Callable[[F], F]: ...
 
 
-def cast(method: Any = None, **options: Unpack[Options]) -> Any:
+def cast(method: Any = None, **options: Unpack[MethodOptions]) -> Any:
     """Marks a method whose sender does not wait. The sender has written a row first, from which a lost message is
     recovered.
     """
-    return _marked(method, Mark(kind="cast", **options))
+    return _marked(method, MethodMark(kind="cast", **options))
 
 
-def _marked(method: Any, mark: Mark) -> Any:
+def _marked(method: Any, mark: MethodMark) -> Any:
     def set_mark(function: F) -> F:
         function.__rpc__ = mark  # type: ignore[attr-defined]
         return function
@@ -230,7 +230,7 @@ def methods_of(described: Any) -> Mapping[str, Method]:
 
 
 def _method(described: Any, name: str, function: Callable[..., Any]) -> Method:
-    mark: Mark = function.__rpc__  # type: ignore[attr-defined]
+    mark: MethodMark = function.__rpc__  # type: ignore[attr-defined]
     hints = typing.get_type_hints(function, include_extras=True)
     fields: list[Any] = []
     defaults = {}

@@ -81,7 +81,7 @@ class ForConductor(Protocol):
         ...
 
     @call(since="1.4")
-    def cache_images(self, ctx: RequestContext, *, wanted: tuple[WantedImage, ...]) -> tuple[str, ...]:
+    def cache_images(self, ctx: RequestContext, *, images: tuple[WantedImage, ...]) -> tuple[str, ...]:
         """Begin to fetch those of these images that are not in the cache of the host. Returns the present `CacheStatus` of
         each; the conductor asks again while one is `fetching`. Idempotent.
         """

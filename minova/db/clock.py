@@ -72,9 +72,9 @@ def _cloud_now(element: Any, compiler: Any, **kw: Any) -> str:
     return str(compiler.process(element.clauses, **kw))
 
 
-def later(one: Any, other: Any) -> ColumnElement[float]:
+def later(first: Any, second: Any) -> ColumnElement[float]:
     """The later of two times."""
-    return _Greatest(one, other)
+    return _Greatest(first, second)
 
 
 def advance(session: Session, wall: ColumnElement[float]) -> None:

@@ -102,10 +102,10 @@ def when_committed(session: Session, work: Callable[[], object]) -> None:
     """
     done = False
 
-    def committed(one: Session) -> None:
+    def committed(committed_session: Session) -> None:
         nonlocal done
         # SQLAlchemy calls this for each savepoint, too.
-        if done or one.in_nested_transaction():
+        if done or committed_session.in_nested_transaction():
             return
         done = True
         try:

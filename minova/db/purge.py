@@ -25,14 +25,14 @@ from minova.db.models import (
 from minova.objects.servers.migration import ENDED
 
 
-class Purged(NamedTuple):
+class PurgedRows(NamedTuple):
     """`consumers`: the instances and their migrations, which will never claim again."""
 
     instances: int
     consumers: list[str]
 
 
-def deleted_instances(session: Session, before: datetime, limit: int, at: datetime) -> Purged:
+def deleted_instances(session: Session, before: datetime, limit: int, at: datetime) -> PurgedRows:
     """Removes instances that were deleted before `before`, with all records about them, unless a host has still to
     remove what a move has left there: the migration holds its allocation.
 
@@ -45,7 +45,7 @@ def deleted_instances(session: Session, before: datetime, limit: int, at: dateti
     rows = session.execute(query.order_by(Instance.deleted_at).limit(limit)).all()
     uuids = [row.uuid for row in rows]
     if not uuids:
-        return Purged(0, [])
+        return PurgedRows(0, [])
     moves = session.scalars(select(Migration.uuid).where(Migration.instance_uuid.in_(uuids))).all()
     connection = session.connection()
     actions = select(InstanceAction.id).where(InstanceAction.instance_uuid.in_(uuids))
@@ -65,7 +65,7 @@ def deleted_instances(session: Session, before: datetime, limit: int, at: dateti
         connection.execute(insert(PurgedInstance), tried)
     connection.execute(delete(Instance).where(Instance.uuid.in_(uuids)))
     _requests(session, {row.reservation_id for row in rows})
-    return Purged(len(uuids), [*uuids, *moves])
+    return PurgedRows(len(uuids), [*uuids, *moves])
 
 
 def _requests(session: Session, reservations: set[str]) -> None:

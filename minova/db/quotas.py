@@ -92,8 +92,8 @@ def limits_of(session: Session, conf: cfg.ConfigOpts, project_id: str) -> dict[s
 def defaults(session: Session, conf: cfg.ConfigOpts, class_name: str = DEFAULT_CLASS) -> dict[str, int]:
     """Returns the limits of projects without their own limits."""
     stored = select(QuotaClass.resource, QuotaClass.hard_limit).where(QuotaClass.class_name == class_name)
-    found = {name: limit for name, limit in session.execute(stored).all() if name in RESOURCES}
-    return configured(conf) | found
+    class_limits = {name: limit for name, limit in session.execute(stored).all() if name in RESOURCES}
+    return configured(conf) | class_limits
 
 
 def configured(conf: cfg.ConfigOpts) -> dict[str, int]:
@@ -122,8 +122,8 @@ def _replace(session: Session, table: Any, key: dict[str, str], limits: Mapping[
     """
     conditions = [getattr(table, name) == value for name, value in key.items()]
     for name, limit in sorted(limits.items()):
-        found = update(table).where(*conditions, table.resource == name).values(hard_limit=limit)
-        result: Any = session.connection().execute(found)
+        statement = update(table).where(*conditions, table.resource == name).values(hard_limit=limit)
+        result: Any = session.connection().execute(statement)
         if not result.rowcount:
             session.connection().execute(insert(table).values(**key, resource=name, hard_limit=limit))
 
@@ -131,22 +131,22 @@ def _replace(session: Session, table: Any, key: dict[str, str], limits: Mapping[
 # -- usages ------------------------------------------------------------------------------------------------------------
 
 
-def take(session: Session, project_id: str, wanted: Mapping[str, int], limits: Mapping[str, int]) -> None:
+def take(session: Session, project_id: str, amounts: Mapping[str, int], limits: Mapping[str, int]) -> None:
     """Counts what the transaction creates. After either exception nothing may be committed.
 
     Raises OverQuota if not everything fits, UsageChanged before the first use.
     """
     taken: dict[str, int] = {}
-    for name, amount in sorted(wanted.items()):
+    for name, amount in sorted(amounts.items()):
         row = {"b_project": project_id, "b_resource": name, "b_n": amount, "b_limit": limits[name]}
         if amount <= 0 or _rowcount(session, _TAKE, row):
             taken[name] = amount
-    if len(taken) == len(wanted):
+    if len(taken) == len(amounts):
         return
     used = usages_of(session, project_id)
     before = {name: amount - taken.get(name, 0) for name, amount in used.items()}
-    over = overruns(wanted, before, limits)
-    if wanted.keys() <= used.keys() and over:
+    over = overruns(amounts, before, limits)
+    if amounts.keys() <= used.keys() and over:
         raise OverQuota(over, before, limits)
     raise UsageChanged(project_id)
 
@@ -220,9 +220,9 @@ def recount(session: Session, project_id: str) -> dict[str, tuple[int, int]]:
         .with_for_update()
     )
     before = {name: int(used) for name, used in session.execute(lock).all()}
-    known = [name for name in COUNTED if name in before]
-    after = counted(session, project_id, known)
-    changed = {name: (before[name], after[name]) for name in known if before[name] != after[name]}
+    resources = [name for name in COUNTED if name in before]
+    after = counted(session, project_id, resources)
+    changed = {name: (before[name], after[name]) for name in resources if before[name] != after[name]}
     for name, (_, right) in sorted(changed.items()):
         _rowcount(session, _SET, {"b_project": project_id, "b_resource": name, "b_n": right})
     return changed

@@ -82,11 +82,11 @@ def _read_revision(connection: Connection) -> _Revision:
 
 def require_schema(db: Database) -> None:
     """Raises SchemaMismatch if there are no tables, or they are too old or too new. Its text says what to do."""
-    revision, wanted = checked(db), head()
+    revision, head_revision = checked(db), head()
     if revision is None:
         raise errors.SchemaMismatch(f"The database has no tables of minova. Run: {COMMAND}")
-    if int(revision) < int(wanted):
-        raise errors.SchemaMismatch(f"The database has schema {revision}; {wanted} is needed. Run: {COMMAND}")
+    if int(revision) < int(head_revision):
+        raise errors.SchemaMismatch(f"The database has schema {revision}; {head_revision} is needed. Run: {COMMAND}")
 
 
 def checked(db: Database) -> str | None:

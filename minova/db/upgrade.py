@@ -93,12 +93,12 @@ def _lock(connection: Connection, tables: list[str]) -> None:
     """
     if connection.dialect.name != "postgresql":
         return
-    known = inspect(connection).get_table_names()
+    existing_tables = inspect(connection).get_table_names()
     setting = text("SELECT setting::float / 1000 FROM pg_settings WHERE name = 'deadlock_timeout'")
     deadlock_timeout = connection.execute(setting).scalar_one()
     until = time.monotonic() + deadlock_timeout / 2
     wait = 2 * deadlock_timeout
-    for table in [each for each in tables if each in known]:
+    for table in [each for each in tables if each in existing_tables]:
         milliseconds = int(wait * 1000)
         try:
             if milliseconds > 0:

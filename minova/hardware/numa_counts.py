@@ -68,7 +68,7 @@ NUMBERS = tuple(name for name in CellCounts.__struct_fields__ if name != "pages"
 Counts = tuple[CellCounts, ...]
 
 
-class Need(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
+class CellRequirement(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
     """What one guest cell needs: equal needs fit equal cells. `reserved`: CPUs for emulator threads."""
 
     cpus: int
@@ -84,7 +84,7 @@ class Need(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
         return self.cpu_policy in PINNED
 
 
-Needs = tuple[Need, ...]
+Needs = tuple[CellRequirement, ...]
 
 
 def counts_of(topology: NUMATopology) -> Counts:
@@ -135,16 +135,16 @@ def free_cores(cell: NUMACell, free: CPUs) -> list[CPUs]:
     return cores
 
 
-def needs_of(wanted: InstanceNUMATopology) -> Needs:
+def needs_of(topology: InstanceNUMATopology) -> Needs:
     """Returns one need per guest cell. Isolated emulator threads take a CPU in addition to those of the guest's cell 0,
     as in Nova.
     """
-    isolated = wanted.emulator_threads_policy == "isolate"
-    return tuple(_need(cell, reserved=int(isolated and index == 0)) for index, cell in enumerate(wanted.cells))
+    isolated = topology.emulator_threads_policy == "isolate"
+    return tuple(_need(cell, reserved=int(isolated and index == 0)) for index, cell in enumerate(topology.cells))
 
 
-def _need(cell: InstanceNUMACell, reserved: int) -> Need:
-    return Need(
+def _need(cell: InstanceNUMACell, reserved: int) -> CellRequirement:
+    return CellRequirement(
         cpus=len(cell.cpuset),
         pcpus=len(cell.pcpuset),
         memory=cell.memory,
@@ -158,7 +158,7 @@ def _need(cell: InstanceNUMACell, reserved: int) -> Need:
 Check = tuple[str, Any, Any]
 
 
-def checks(cell: CellCounts, need: Need, limits: NUMATopologyLimits | None) -> Iterator[Check]:
+def checks(cell: CellCounts, need: CellRequirement, limits: NUMATopologyLimits | None) -> Iterator[Check]:
     """Yields what must hold for the cell to accept the need: (what, have, need), cheap checks first."""
     if need.pinned:
         yield "free pinned CPUs", cell.free_pcpus, need.pcpus + need.reserved
@@ -168,7 +168,7 @@ def checks(cell: CellCounts, need: Need, limits: NUMATopologyLimits | None) -> I
     yield "free memory in pages (KiB)", page_room(cell, need), need.memory * units.Ki
 
 
-def _thread_checks(cell: CellCounts, need: Need) -> Iterator[Check]:
+def _thread_checks(cell: CellCounts, need: CellRequirement) -> Iterator[Check]:
     """In Nova a cell without pinned CPUs (of a mixed guest) can neither be isolated nor have additional emulator
     threads, and a cell without any CPU does not fit.
     """
@@ -181,7 +181,7 @@ def _thread_checks(cell: CellCounts, need: Need) -> Iterator[Check]:
         yield "CPUs on cores with two free threads", cell.require_room, max(need.pcpus, 1)
 
 
-def _shared_checks(cell: CellCounts, need: Need, limits: NUMATopologyLimits | None) -> Iterator[Check]:
+def _shared_checks(cell: CellCounts, need: CellRequirement, limits: NUMATopologyLimits | None) -> Iterator[Check]:
     yield "shared CPUs", cell.cpus, need.cpus
     if limits is not None:
         yield "shared CPUs under the limit", cell.cpus * limits.cpu_allocation_ratio, cell.cpu_usage + need.cpus
@@ -189,25 +189,25 @@ def _shared_checks(cell: CellCounts, need: Need, limits: NUMATopologyLimits | No
         yield "memory under the limit (MB)", ram_limit, cell.memory_usage + need.memory
 
 
-def page_room(cell: CellCounts, need: Need) -> Any:
+def page_room(cell: CellCounts, need: CellRequirement) -> Any:
     """Returns the need's memory in KiB if it fits here; else -1. Pages are taken whole.
 
     Without a page size the smallest pages are used. For shared CPUs all of them count, because shared CPUs may
     overcommit memory; for pinned CPUs only the free ones count.
     """
-    wanted = need.memory * units.Ki
+    memory_kb = need.memory * units.Ki
     if not need.pagesize:
         room = cell.small_free_kb if need.pinned else cell.small_total_kb
-        return _enough(wanted, (room >= wanted) & (wanted % cell.smallest_kb == 0))
+        return _enough(memory_kb, (room >= memory_kb) & (memory_kb % cell.smallest_kb == 0))
     fits: Any = False
     for size, free_kb in cell.pages.items():
-        if wanted % size == 0 and need.pagesize in (size, SMALL, LARGE, ANY):
-            fits = fits | ((free_kb >= wanted) & _serves(cell, size, need.pagesize))
-    return _enough(wanted, fits)
+        if memory_kb % size == 0 and need.pagesize in (size, SMALL, LARGE, ANY):
+            fits = fits | ((free_kb >= memory_kb) & _serves(cell, size, need.pagesize))
+    return _enough(memory_kb, fits)
 
 
-def _enough(wanted: int, fits: Any) -> Any:
-    return fits * (wanted + 1) - 1
+def _enough(memory_kb: int, fits: Any) -> Any:
+    return fits * (memory_kb + 1) - 1
 
 
 def _serves(cell: CellCounts, size: int, pagesize: int) -> Any:
@@ -218,43 +218,43 @@ def _serves(cell: CellCounts, size: int, pagesize: int) -> Any:
     return True
 
 
-def page_size_for(cell: CellCounts, need: Need) -> int | None:
+def page_size_for(cell: CellCounts, need: CellRequirement) -> int | None:
     """Returns the page size that the need gets here, in KiB: the largest that fits. None if it requests none."""
     if not need.pagesize:
         return need.pagesize
-    wanted = need.memory * units.Ki
+    memory_kb = need.memory * units.Ki
     for size in sorted(cell.pages, reverse=True):
         if (
             need.pagesize in (size, SMALL, LARGE, ANY)
             and _serves(cell, size, need.pagesize)
-            and cell.pages[size] >= wanted
-            and wanted % size == 0
+            and cell.pages[size] >= memory_kb
+            and memory_kb % size == 0
         ):
             return size
     return None
 
 
-def accepts(cell: CellCounts, need: Need, limits: NUMATopologyLimits | None) -> Any:
+def accepts(cell: CellCounts, need: CellRequirement, limits: NUMATopologyLimits | None) -> Any:
     """Whether the cell accepts the need: a bool, or a column of bools."""
     verdict: Any = True
-    for _, have, wanted in checks(cell, need, limits):
-        verdict = verdict & (have >= wanted)
+    for _, have, required in checks(cell, need, limits):
+        verdict = verdict & (have >= required)
         if verdict is False:
             break
     return verdict
 
 
-def refusal(cell: CellCounts, need: Need, limits: NUMATopologyLimits | None) -> str | None:
+def refusal(cell: CellCounts, need: CellRequirement, limits: NUMATopologyLimits | None) -> str | None:
     """Returns the first thing that the cell lacks, with its numbers, or None."""
-    for what, have, wanted in checks(cell, need, limits):
-        if not have >= wanted:
+    for what, have, required in checks(cell, need, limits):
+        if not have >= required:
             if what.startswith("free memory in pages"):
                 return page_refusal(cell, need)
-            return f"{what} {have:g} < requested {wanted:g}"
+            return f"{what} {have:g} < requested {required:g}"
     return None
 
 
-def page_refusal(cell: CellCounts, need: Need) -> str:
+def page_refusal(cell: CellCounts, need: CellRequirement) -> str:
     """Returns why the cell's memory is not suitable."""
     if need.pagesize:
         size_text = {SMALL: "small", LARGE: "large", ANY: "any"}.get(need.pagesize, f"{need.pagesize} KiB")

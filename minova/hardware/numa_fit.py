@@ -17,8 +17,8 @@ from minova.hardware import pci_pools
 from minova.hardware.numa_counts import (
     SHARED,
     CellCounts,
+    CellRequirement,
     Counts,
-    Need,
     Needs,
     accepts,
     counts_of,
@@ -59,7 +59,7 @@ class PciNeeds(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
 
 def fit_topology(
     host: NUMATopology,
-    wanted: InstanceNUMATopology,
+    guest_topology: InstanceNUMATopology,
     *,
     limits: NUMATopologyLimits | None,
     pci: PciNeeds | None = None,
@@ -71,15 +71,15 @@ def fit_topology(
     `limits` None: shared CPUs and memory are not limited (beyond what one guest may take of a cell).
     `packing`: [compute] packing_host_numa_cells_allocation_strategy: prefers the most used cells.
     """
-    counts, needs = counts_of(host), needs_of(wanted)
+    counts, needs = counts_of(host), needs_of(guest_topology)
     chosen = cells_for(host, counts, needs, limits=limits, pci=pci, packing=packing)
     if isinstance(chosen, NoFit):
         return chosen
     cells = (
         fitted(host.cells[index], counts[index], cell, need)
-        for index, cell, need in zip(chosen, wanted.cells, needs, strict=True)
+        for index, cell, need in zip(chosen, guest_topology.cells, needs, strict=True)
     )
-    return msgspec.structs.replace(wanted, cells=tuple(cells))
+    return msgspec.structs.replace(guest_topology, cells=tuple(cells))
 
 
 def cells_for(
@@ -133,16 +133,16 @@ def _near(host: NUMATopology, pci: PciNeeds | None) -> Callable[[Sequence[int]],
     pools, requests = pci.pools, pci.requests
     sockets = pci_pools.sockets_of(host)
     nodes = {pool.numa_node for pool in pools}
-    known: dict[tuple[frozenset[int], frozenset[int | None]], str | None] = {}
+    shortages: dict[tuple[frozenset[int], frozenset[int | None]], str | None] = {}
 
     def shortage(chosen: Sequence[int]) -> str | None:
         cells = [host.cells[index] for index in chosen]
         # Only the chosen cells with devices, and the sockets, matter.
         key = frozenset(cell.id for cell in cells if cell.id in nodes), frozenset(cell.socket for cell in cells)
-        if key not in known:
+        if key not in shortages:
             where = pci_pools.GuestCells(ids=frozenset(cell.id for cell in cells), sockets=sockets)
-            known[key] = pci_pools.shortage(pools, requests, where)
-        return known[key]
+            shortages[key] = pci_pools.shortage(pools, requests, where)
+        return shortages[key]
 
     return shortage
 
@@ -158,7 +158,7 @@ class _Search(msgspec.Struct, kw_only=True, dict=True):
     dead: set[int] = msgspec.field(default_factory=set)
 
     @cached_property
-    def accepting(self) -> dict[Need, tuple[int, ...]]:
+    def accepting(self) -> dict[CellRequirement, tuple[int, ...]]:
         """Returns the host cells that accept each need, in order."""
         return {
             need: tuple(index for index in self.order if accepts(self.counts[index], need, self.limits))
@@ -199,7 +199,7 @@ class _Search(msgspec.Struct, kw_only=True, dict=True):
         return NoFit(self.near(self.order[: len(self.needs)]) or "no choice of NUMA cells is near the PCI devices")
 
 
-def fitted(host: NUMACell, counts: CellCounts, cell: InstanceNUMACell, need: Need) -> InstanceNUMACell:
+def fitted(host: NUMACell, counts: CellCounts, cell: InstanceNUMACell, need: CellRequirement) -> InstanceNUMACell:
     """Returns the guest cell fitted to a host cell that accepts its need."""
     changed = msgspec.structs.replace(cell, id=host.id, pagesize=page_size_for(counts, need))
     if not need.pinned:

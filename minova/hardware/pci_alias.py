@@ -56,10 +56,10 @@ def parse_aliases(texts: Sequence[str], *, pci_in_placement: bool = False) -> Al
         name = values.pop("name").strip()
         policy = values.pop("numa_policy", "") or LEGACY
         spec = _spec(text, values)
-        known = aliases.get(name)
-        if known is not None:
-            _check_same(text, known, policy, spec)
-        specs = (*known.specs, spec) if known is not None else (spec,)
+        earlier_alias = aliases.get(name)
+        if earlier_alias is not None:
+            _check_same(text, earlier_alias, policy, spec)
+        specs = (*earlier_alias.specs, spec) if earlier_alias is not None else (spec,)
         aliases[name] = Alias(numa_policy=policy, specs=specs)
     for name, alias in aliases.items():
         _check_whole(name, alias, pci_in_placement)
@@ -155,11 +155,11 @@ def _spec(text: str, values: Mapping[str, str]) -> Pairs:
     return tuple(sorted(spec.items()))
 
 
-def _check_same(text: str, known: Alias, policy: str, spec: Pairs) -> None:
+def _check_same(text: str, earlier_alias: Alias, policy: str, spec: Pairs) -> None:
     """Checks what all texts of one name must have in common."""
-    if policy != known.numa_policy:
-        raise _invalid(text, f"numa_policy={policy}, but another of that name has {known.numa_policy}")
-    kinds = [dict(alias_spec).get("dev_type") for alias_spec in (known.specs[0], spec)]
+    if policy != earlier_alias.numa_policy:
+        raise _invalid(text, f"numa_policy={policy}, but another of that name has {earlier_alias.numa_policy}")
+    kinds = [dict(alias_spec).get("dev_type") for alias_spec in (earlier_alias.specs[0], spec)]
     if None in kinds or kinds[0] != kinds[1]:
         raise _invalid(
             text, f"device_type={kinds[1]}, but another of that name has {kinds[0]}: both must have the same"

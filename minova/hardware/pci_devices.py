@@ -29,14 +29,14 @@ _BLOCKED_BY = {CLAIMED: UNCLAIMABLE, ALLOCATED: UNAVAILABLE, REMOVED: UNAVAILABL
 Devices = tuple[PciDevice, ...]
 
 
-def reconciled(known: Iterable[PciDevice], seen: Iterable[PciDevice]) -> Devices:
+def reconciled(devices: Iterable[PciDevice], seen: Iterable[PciDevice]) -> Devices:
     """Updates the known devices from what the host reports.
 
     A free device becomes as the host reports it. A device of an instance stays as it was taken; a used one is `removed`
     while the host does not have it. A claimed device stays claimed: the instance that releases the claim, or continues
     with it, must still find it.
     """
-    owned = {device.address: device for device in known if device.instance_uuid is not None}
+    owned = {device.address: device for device in devices if device.instance_uuid is not None}
     present = {device.address: device for device in seen}
     free = [_set_free(device) for address, device in present.items() if address not in owned]
     kept = [_seen_again(device) if address in present else _gone(device) for address, device in owned.items()]
@@ -55,7 +55,7 @@ def settled(devices: Iterable[PciDevice]) -> Devices:
     def status(device: PciDevice) -> str:
         parent = by_address.get(device.parent_addr or "")
         relatives = [*children[device.address], *([parent] if parent is not None else [])]
-        blocked = {_BLOCKED_BY[one.status] for one in relatives if one.instance_uuid is not None}
+        blocked = {_BLOCKED_BY[relative.status] for relative in relatives if relative.instance_uuid is not None}
         return UNAVAILABLE if UNAVAILABLE in blocked else UNCLAIMABLE if blocked else AVAILABLE
 
     return tuple(
@@ -71,9 +71,9 @@ def claimed(devices: Sequence[PciDevice], instance_uuid: str, taken: Mapping[str
     """`taken`: {address: id of the request it serves}. Raises ValueError if one of the devices is not available."""
     by_address = {device.address: device for device in devices}
     for address in taken:
-        known = by_address.get(address)
-        if known is None or known.status != AVAILABLE:
-            raise ValueError(f"PCI device {address} is {known.status if known else 'not there'}")
+        claimed_device = by_address.get(address)
+        if claimed_device is None or claimed_device.status != AVAILABLE:
+            raise ValueError(f"PCI device {address} is {claimed_device.status if claimed_device else 'not there'}")
     return settled(
         msgspec.structs.replace(device, status=CLAIMED, instance_uuid=instance_uuid, request_id=taken[device.address])
         if device.address in taken
@@ -84,7 +84,9 @@ def claimed(devices: Sequence[PciDevice], instance_uuid: str, taken: Mapping[str
 
 def allocated(devices: Sequence[PciDevice], instance_uuid: str) -> Devices:
     """Allocates what the instance has claimed."""
-    return _changed(devices, instance_uuid, lambda one: _with_status(one, ALLOCATED) if one.status == CLAIMED else one)
+    return _changed(
+        devices, instance_uuid, lambda device: _with_status(device, ALLOCATED) if device.status == CLAIMED else device
+    )
 
 
 def freed(devices: Sequence[PciDevice], instance_uuid: str, *statuses: str) -> Devices:
@@ -101,8 +103,8 @@ def freed(devices: Sequence[PciDevice], instance_uuid: str, *statuses: str) -> D
 
 def kept_for(devices: Sequence[PciDevice], instance_uuids: Iterable[str]) -> Devices:
     """Frees the devices of all other instances."""
-    known = set(instance_uuids)
-    for instance_uuid in {device.instance_uuid for device in devices} - known - {None}:
+    owners = set(instance_uuids)
+    for instance_uuid in {device.instance_uuid for device in devices} - owners - {None}:
         devices = freed(devices, str(instance_uuid))
     return tuple(devices)
 
@@ -128,9 +130,9 @@ def chosen(
     return taken
 
 
-def related(one: PciDevice, other: PciDevice) -> bool:
+def related(device: PciDevice, other: PciDevice) -> bool:
     """Whether both are the same device, or a PF and one of its VFs."""
-    return one.address in (other.address, other.parent_addr) or one.parent_addr == other.address
+    return device.address in (other.address, other.parent_addr) or device.parent_addr == other.address
 
 
 def pool_of(device: PciDevice) -> PciDevicePool:

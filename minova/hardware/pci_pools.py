@@ -195,10 +195,10 @@ def _by_migration(pools: Pools, request: InstancePCIRequest, cells: GuestCells |
     """If the request says `true` or `false`, the pool must have the same value; a pool without a
     value matches neither.
     """
-    wanted = {dict(spec).get("live_migratable") for spec in request.spec}
-    if wanted not in ({"true"}, {"false"}):
+    flags = {dict(spec).get("live_migratable") for spec in request.spec}
+    if flags not in ({"true"}, {"false"}):
         return pools
-    return tuple(pool for pool in pools if dict(pool.tags).get("live_migratable") in wanted)
+    return tuple(pool for pool in pools if dict(pool.tags).get("live_migratable") in flags)
 
 
 _STEPS: tuple[Step, ...] = (

@@ -124,8 +124,8 @@ def _parts_of(text: str, value: str) -> tuple[str, ...]:
 def _part(text: str, value: str, part: str, width: int) -> str:
     digits = "[0-7]" if width == 1 else rf"[0-9a-fA-F]{{1,{width}}}"
     if part != "*" and not re.fullmatch(digits, part):
-        known = "a function of 0 to 7" if width == 1 else f"a hexadecimal number of {width} digits"
-        raise _wrong(text, f"address {value!r}: {part!r} is neither * nor {known}")
+        expected = "a function of 0 to 7" if width == 1 else f"a hexadecimal number of {width} digits"
+        raise _wrong(text, f"address {value!r}: {part!r} is neither * nor {expected}")
     return part if part == "*" else part.lower().zfill(width)
 
 
@@ -140,7 +140,7 @@ def _expressions(text: str, value: dict[str, Any]) -> Callable[[str], bool]:
         except re.error as error:
             raise _wrong(text, f"address {part} {value[part]!r} is no regular expression: {error}") from None
     return lambda address: all(
-        wanted.match(have) for have, wanted in zip(split_address(address), compiled, strict=True)
+        pattern.match(have) for have, pattern in zip(split_address(address), compiled, strict=True)
     )
 
 

@@ -38,18 +38,20 @@ def parse(entries: Iterable[Mapping[str, str]]) -> tuple[ReservedPages, ...]:
 
 def with_reserved(host: NUMATopology, reserved: Iterable[ReservedPages]) -> NUMATopology:
     """Raises InvalidConfiguration if there is no such cell or page size, or it has fewer pages."""
-    wanted = {(one.node, one.size_kb): one.count for one in reserved}
-    known = {(cell.id, pages.size_kb): pages.total for cell in host.cells for pages in cell.mempages}
-    for (node, size), count in wanted.items():
-        if (node, size) not in known:
+    reserved_counts = {(reservation.node, reservation.size_kb): reservation.count for reservation in reserved}
+    totals = {(cell.id, pages.size_kb): pages.total for cell in host.cells for pages in cell.mempages}
+    for (node, size), count in reserved_counts.items():
+        if (node, size) not in totals:
             raise InvalidConfiguration(f"{OPTION}: the host has no pages of {size} KiB on cell {node}")
-        if count > known[node, size]:
+        if count > totals[node, size]:
             raise InvalidConfiguration(
-                f"{OPTION}: cell {node} has {known[node, size]} pages of {size} KiB, fewer than {count}"
+                f"{OPTION}: cell {node} has {totals[node, size]} pages of {size} KiB, fewer than {count}"
             )
-    return NUMATopology(tuple(_reserved(cell, wanted) for cell in host.cells))
+    return NUMATopology(tuple(_reserved(cell, reserved_counts) for cell in host.cells))
 
 
-def _reserved(cell: NUMACell, wanted: Mapping[tuple[int, int], int]) -> NUMACell:
-    pages = tuple(replace(mempage, reserved=wanted.get((cell.id, mempage.size_kb), 0)) for mempage in cell.mempages)
+def _reserved(cell: NUMACell, reserved_counts: Mapping[tuple[int, int], int]) -> NUMACell:
+    pages = tuple(
+        replace(mempage, reserved=reserved_counts.get((cell.id, mempage.size_kb), 0)) for mempage in cell.mempages
+    )
     return replace(cell, mempages=pages)

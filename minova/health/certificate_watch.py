@@ -48,9 +48,13 @@ class CertificateWatch:
 
     def look(self) -> None:
         now = self._clock()
-        for one in certificates.readable(self._conf):
-            CERTIFICATE_DAYS.labels(one.option, one.file).set(round(one.days(now), 3))
-            key = (one.option, one.ends)
-            if self._warns and one.days(now) <= SOON and now - self._warned.get(key, 0.0) >= REMINDER - INTERVAL / 2:
+        for certificate in certificates.readable(self._conf):
+            CERTIFICATE_DAYS.labels(certificate.option, certificate.file).set(round(certificate.days(now), 3))
+            key = (certificate.option, certificate.ends)
+            if (
+                self._warns
+                and certificate.days(now) <= SOON
+                and now - self._warned.get(key, 0.0) >= REMINDER - INTERVAL / 2
+            ):
                 self._warned[key] = now
-                LOG.warning("%s", one.warning(now))
+                LOG.warning("%s", certificate.warning(now))

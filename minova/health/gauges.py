@@ -84,9 +84,9 @@ def cloud_families(reading: Reading | None) -> Families:
             "Disk space that the disks of guests of this node may still grow by, as its driver reports it.",
             ("host", "node"),
             (
-                ((one.host, one.node), one.disk_available_least)
-                for one in reading.nodes
-                if one.disk_available_least is not None
+                ((node.host, node.node), node.disk_available_least)
+                for node in reading.nodes
+                if node.disk_available_least is not None
             ),
         ),
         _family(
@@ -124,8 +124,8 @@ def queue_families(depths: dict[str, Depth]) -> Families:
 
 def _services(reading: Reading) -> Iterator[GaugeMetricFamily]:
     counts: dict[tuple[str, str, str], int] = {}
-    for one in reading.services:
-        key = (one.binary, one.state, "disabled" if one.disabled else "enabled")
+    for service in reading.services:
+        key = (service.binary, service.state, "disabled" if service.disabled else "enabled")
         counts[key] = counts.get(key, 0) + 1
     yield _family(
         "minova_services",
@@ -137,13 +137,13 @@ def _services(reading: Reading) -> Iterator[GaugeMetricFamily]:
         "minova_service_up",
         "1 while the service counts as up.",
         ("host", "binary"),
-        (((one.host, one.binary), one.state != "down") for one in reading.services),
+        (((service.host, service.binary), service.state != "down") for service in reading.services),
     )
     yield _family(
         "minova_service_report_age_seconds",
         "Time since the last report of the service.",
         ("host", "binary"),
-        (((one.host, one.binary), one.age) for one in reading.services if one.age is not None),
+        (((service.host, service.binary), service.age) for service in reading.services if service.age is not None),
     )
 
 
@@ -156,7 +156,7 @@ def _resources(reading: Reading) -> Iterator[GaugeMetricFamily]:
     }
     names = {"total": "minova_resource_size", **{name: f"minova_resource_{name}" for name in list(what)[1:]}}
     for figure, text in what.items():
-        samples = ((one[:3], getattr(one, figure)) for one in reading.inventories)
+        samples = ((inventory[:3], getattr(inventory, figure)) for inventory in reading.inventories)
         yield _family(names[figure], text, _OF_INVENTORY, samples)
     used = (
         ((node.host, node.node, resource), getattr(node, column))
@@ -172,19 +172,19 @@ def _tasks(reading: Reading) -> Iterator[GaugeMetricFamily]:
         "minova_tasks_in_progress",
         "Tasks of all conductors: kind build, delete, move or the name of a server action.",
         labels,
-        (((one.kind, one.step), one.number) for one in reading.tasks),
+        (((task.kind, task.step), task.number) for task in reading.tasks),
     )
     yield _family(
         "minova_oldest_task_seconds",
         "Age of the oldest of these tasks.",
         labels,
-        (((one.kind, one.step), one.age) for one in reading.tasks),
+        (((task.kind, task.step), task.age) for task in reading.tasks),
     )
     yield _family(
         "minova_tasks_overdue",
         "Tasks whose time is over.",
         labels,
-        (((one.kind, one.step), one.overdue) for one in reading.tasks),
+        (((task.kind, task.step), task.overdue) for task in reading.tasks),
     )
 
 

@@ -79,17 +79,17 @@ def read(session: Session, db: Database, down_time: float) -> Reading:
 
 
 def service_readings(session: Session, db: Database, down_time: float) -> tuple[ServiceReading, ...]:
-    found = services.services(session, down_time, db)
+    all_services = services.services(session, down_time, db)
     ages = {row[0]: row[1] for row in session.execute(select(Heartbeat.service_id, db.now() - Heartbeat.last_seen))}
 
     def state(row: services.ServiceRow) -> str:
-        if row.id in found.in_doubt:
+        if row.id in all_services.in_doubt:
             return "in_doubt"
-        return "up" if found.is_up(row) else "down"
+        return "up" if all_services.is_up(row) else "down"
 
     return tuple(
         ServiceReading(row.host, row.binary, state(row), row.disabled, _at_least_zero(ages.get(row.id)))
-        for row in found.rows
+        for row in all_services.rows
     )
 
 
@@ -108,11 +108,11 @@ _GUESTS = (
 
 
 def _guests(session: Session) -> dict[tuple[str, str], int]:
-    found: dict[tuple[str, str], int] = {}
+    counts: dict[tuple[str, str], int] = {}
     for host, number, count in session.execute(_GUESTS):
         key = (str(host), power_state_of(number).name.lower())
-        found[key] = found.get(key, 0) + count
-    return found
+        counts[key] = counts.get(key, 0) + count
+    return counts
 
 
 def _inventories(session: Session) -> tuple[InventoryReading, ...]:
@@ -144,5 +144,7 @@ def _tasks(session: Session, db: Database) -> tuple[TaskReading, ...]:
 
 def living_hosts(session: Session, down_time: float, db: Database) -> list[str]:
     """Returns the hosts of computes that are not absent."""
-    found = services.services(session, down_time, db)
-    return sorted(row.host for row in found.rows if row.binary == "minova-compute" and not found.is_absent(row))
+    all_services = services.services(session, down_time, db)
+    return sorted(
+        row.host for row in all_services.rows if row.binary == "minova-compute" and not all_services.is_absent(row)
+    )

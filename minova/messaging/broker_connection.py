@@ -54,7 +54,7 @@ def user_of(url: Any) -> BrokerUser | None:
     return broker_users.user_of(next(iter(names), None))
 
 
-class Connection(impl_rabbit.Connection):  # type: ignore[misc]
+class BrokerConnection(impl_rabbit.Connection):  # type: ignore[misc]
     """`holds_back`: whether a message that this process reports as not sent must never be delivered; see flow_control.py."""
 
     holds_back = False
@@ -136,11 +136,11 @@ class Connection(impl_rabbit.Connection):  # type: ignore[misc]
     # -- sending ---------------------------------------------------------------------------------------------------
 
     def _ensure_publishing(self, *arguments: Any, **named: Any) -> None:
-        """Raises Blocked or InDoubt while the broker is blocked."""
+        """Raises ConnectionBlocked or InDoubt while the broker is blocked."""
         self._flow.require_open()
         try:
             super()._ensure_publishing(*arguments, **named)
-        except (flow_control.Blocked, flow_control.InDoubt) as error:
+        except (flow_control.ConnectionBlocked, flow_control.InDoubt) as error:
             undelivered = error
         else:
             return
@@ -223,7 +223,7 @@ class Connection(impl_rabbit.Connection):  # type: ignore[misc]
         return self._conf[_GROUP][option] if is_set else otherwise
 
 
-class HoldingConnection(Connection):
+class HoldingConnection(BrokerConnection):
     holds_back = True
 
 
@@ -315,6 +315,6 @@ def _reply_queue_name(driver: Any) -> str:
 
 def use() -> None:
     """Makes the drivers of this process use this connection."""
-    impl_rabbit.Connection = Connection
+    impl_rabbit.Connection = BrokerConnection
     impl_rabbit.RabbitDriver._get_reply_queue_name = _reply_queue_name
     broker_tls.use()

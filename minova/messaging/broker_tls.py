@@ -16,14 +16,14 @@ def checked(params: Any) -> dict[str, Any]:
     """Returns the driver's parameters with the checks enabled. Without an authority of its own, it trusts those of the
     system.
     """
-    known = params if isinstance(params, dict) else {}
-    return {**known, "cert_reqs": ssl.CERT_REQUIRED, "server_hostname": None}
+    tls_params = params if isinstance(params, dict) else {}
+    return {**tls_params, "cert_reqs": ssl.CERT_REQUIRED, "server_hostname": None}
 
 
-class Transport(pyamqp.Transport):
+class TlsTransport(pyamqp.Transport):
     """Checks each host by its own name; kombu keeps the first one's when it goes on to the next host."""
 
-    Connection = flow_control.Connection
+    Connection = flow_control.AmqpConnection
     client: Any
 
     def establish_connection(self) -> Any:
@@ -38,4 +38,4 @@ class Transport(pyamqp.Transport):
 
 def use() -> None:
     """Makes connections to brokers of this process use this transport."""
-    transport.TRANSPORT_ALIASES["amqp"] = f"{__name__}:Transport"
+    transport.TRANSPORT_ALIASES["amqp"] = f"{__name__}:TlsTransport"

@@ -65,11 +65,11 @@ def permissions_of(user: BrokerUser) -> Permissions:
     own = [*_queues(user), f"{re.escape(reply_queue_prefix(user))}{_RANDOM}"]
     exchanges = [EXCHANGE, REPLIES]
     used = [*exchanges, *own]
-    made = own if user.role is Role.COMPUTE else used
+    declared = own if user.role is Role.COMPUTE else used
     more = list(_MORE.get(user.role, ()))
     notified = list(_NOTIFICATIONS) if user.role in _NOTIFIES else []
     return Permissions(
-        configure=_any_of([*made, *notified]),
+        configure=_any_of([*declared, *notified]),
         write=_any_of([*used, *more, *notified]),
         read=_any_of([*used, *notified]),
         topics={

@@ -47,11 +47,11 @@ class Implementation(msgspec.Struct, frozen=True, kw_only=True):
 
     def method(self, name: str) -> Callable[..., Any]:
         """Raises TypeError if no part, or more than one, has this method."""
-        found = [part for part in self.parts if hasattr(part, name)]
-        if len(found) != 1:
-            owners = ", ".join(type(part).__name__ for part in found)
+        matching_parts = [part for part in self.parts if hasattr(part, name)]
+        if len(matching_parts) != 1:
+            owners = ", ".join(type(part).__name__ for part in matching_parts)
             raise TypeError(f"{name} must be a method of one part, and is one of {owners or 'none'}")
-        return typing.cast(Callable[..., Any], getattr(found[0], name))
+        return typing.cast(Callable[..., Any], getattr(matching_parts[0], name))
 
 
 class Endpoint:

@@ -4,7 +4,7 @@ to publish, and reports that on the connection (`connection.blocked`).
 What a blocked connection has sent waits in the broker's socket, and is delivered after the alarm, even if the connection
 was closed meanwhile. So here
 
-- nothing is sent while the broker is known to be blocked: the sender gets `Blocked`, and no message exists;
+- nothing is sent while the broker is known to be blocked: the sender gets `ConnectionBlocked`, and no message exists;
 - a connection with `holds_back` sends the body of a message only after the broker has shown that it has read the message's
   header and goes on reading. The broker blocks after a header, and a message without a body is never delivered;
 - a message that was sent, but is not confirmed within CONFIRM_GRACE of a block, is `InDoubt`.
@@ -50,7 +50,7 @@ class _Undelivered(driver_common.Timeout):  # type: ignore[misc]
     msg_fmt = "%(info)s"
 
 
-class Blocked(_Undelivered):
+class ConnectionBlocked(_Undelivered):
     """The message was not sent. With `holds_back` it will never be delivered."""
 
 
@@ -77,9 +77,9 @@ class FlowControl:
         self._listeners.append(listener)
 
     def require_open(self) -> None:
-        """Raises Blocked while the broker is blocked."""
+        """Raises ConnectionBlocked while the broker is blocked."""
         if self.is_blocked:
-            raise Blocked("the broker is blocked by an alarm of its memory or disk")
+            raise ConnectionBlocked("the broker is blocked by an alarm of its memory or disk")
 
     def blocked(self, connection: Any) -> None:
         """Takes over a connection that the broker has blocked, and closes it. The first one is kept until the broker reports the end
@@ -134,7 +134,7 @@ def _await_unblocked(connection: Any) -> None:
         connection.heartbeat_tick()
 
 
-class Channel(pyamqp.Channel):
+class ConfirmChannel(pyamqp.Channel):
     """A channel in confirm mode, as oslo.messaging's all are.
 
     `holds_back`: see the module. It costs one more round trip for each message.
@@ -151,7 +151,7 @@ class Channel(pyamqp.Channel):
         self._sent = self._known = 0
 
     def basic_publish_confirm(self, *args: Any, **kwargs: Any) -> Any:
-        """Raises Blocked or InDoubt, after which the connection must be given to `FlowControl.blocked`; MessageNacked."""
+        """Raises ConnectionBlocked or InDoubt, after which the connection must be given to `FlowControl.blocked`; MessageNacked."""
         kwargs.pop("confirm_timeout", None)
         if not self._confirm_selected:
             self._confirm_selected = True
@@ -167,7 +167,7 @@ class Channel(pyamqp.Channel):
         if sig != spec.Basic.Publish:
             return super().send_method(sig, format, args, content, **more)
         if self.connection.is_blocked:
-            raise Blocked("the broker has blocked this connection")
+            raise ConnectionBlocked("the broker has blocked this connection")
         if not self.holds_back:
             return super().send_method(sig, format, args, content, **more)
         head, body = self.connection.framed(self.channel_id, sig, serialization.dumps(format, args), content)
@@ -177,14 +177,14 @@ class Channel(pyamqp.Channel):
         return None
 
     def _require_reading(self) -> None:
-        """Returns when the broker has read all that this connection has sent. Raises Blocked if it has blocked the connection,
+        """Returns when the broker has read all that this connection has sent. Raises ConnectionBlocked if it has blocked the connection,
         TimeoutError.
         """
         self._probe.send_method(spec.Channel.Flow, "b", (True,))
         begun = time.monotonic()
         while not self._answered(self._probe, [spec.Channel.FlowOk]):
             if self.connection.is_blocked:
-                raise Blocked("the broker has blocked this connection")
+                raise ConnectionBlocked("the broker has blocked this connection")
             self._require_time(begun)
 
     def _await_confirmation(self) -> None:
@@ -241,10 +241,10 @@ class _Frames:
         return head, body
 
 
-class Connection(pyamqp.Connection):
+class AmqpConnection(pyamqp.Connection):
     """`is_blocked`: whether the broker has blocked this connection."""
 
-    Channel = Channel
+    Channel = ConfirmChannel
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

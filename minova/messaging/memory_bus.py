@@ -20,7 +20,7 @@ class _Arrivals:
     count = 0
 
 
-class Channel(memory.Channel):
+class MemoryChannel(memory.Channel):
     def _put(self, queue: str, message: Any, **more: Any) -> None:
         super()._put(queue, message, **more)  # type: ignore[no-untyped-call]
         _wake()
@@ -30,8 +30,8 @@ class Channel(memory.Channel):
         _wake()
 
 
-class Transport(memory.Transport):
-    Channel = Channel
+class MemoryTransport(memory.Transport):
+    Channel = MemoryChannel
 
     cycle: Any
 
@@ -64,4 +64,4 @@ def _wait(seen: int, until: float | None) -> None:
 
 def use() -> None:
     """Makes `memory://` of this process use this transport."""
-    transport.TRANSPORT_ALIASES["memory"] = f"{__name__}:Transport"
+    transport.TRANSPORT_ALIASES["memory"] = f"{__name__}:MemoryTransport"

@@ -146,11 +146,11 @@ class Notifier:
 
 def _checked(drivers: Iterable[str]) -> set[str]:
     """Raises InvalidConfiguration for an unknown driver name, because oslo.messaging would only log a warning."""
-    known = entry_points(group="oslo.messaging.notify.drivers").names
+    driver_names = entry_points(group="oslo.messaging.notify.drivers").names
     for name in drivers:
-        if name not in known:
+        if name not in driver_names:
             raise errors.InvalidConfiguration(
-                f"[oslo_messaging_notifications] driver: unknown name {name!r}; known are {', '.join(sorted(known))}."
+                f"[oslo_messaging_notifications] driver: unknown name {name!r}; known are {', '.join(sorted(driver_names))}."
             )
     return {*drivers}
 

@@ -35,16 +35,16 @@ def depths(rpc: Rpc, queues: Iterable[str]) -> dict[str, Depth]:
 
 
 def _asked(link: Any, queues: Iterable[str]) -> dict[str, Depth]:
-    found: dict[str, Depth] = {}
+    depth_by_queue: dict[str, Depth] = {}
     channel = link.channel()
     for queue in queues:
         try:
             answer = channel.queue_declare(queue=queue, passive=True)
         except link.channel_errors:  # there is no such queue; py-amqp has opened the channel again
             continue
-        found[queue] = Depth(answer.message_count, answer.consumer_count)
+        depth_by_queue[queue] = Depth(answer.message_count, answer.consumer_count)
     _close(channel)
-    return found
+    return depth_by_queue
 
 
 def _close(channel: Any) -> None:

@@ -46,7 +46,7 @@ class IncomingMessage(amqpdriver.AMQPIncomingMessage):  # type: ignore[misc]
         """
         try:
             self._reply(reply, failure)
-        except (flow_control.Blocked, flow_control.InDoubt):
+        except (flow_control.ConnectionBlocked, flow_control.InDoubt):
             LOG.debug("An answer is dropped, because the broker takes no messages")
 
     def _reply(self, reply: Any, failure: Any) -> None:

@@ -191,7 +191,7 @@ class Proxy:
         except (oslo_messaging.MessagingTimeout, flow_control.InDoubt) as error:
             LOG.debug("No answer to %s: %s", method.name, error)
             raise errors.NoAnswer(f"No answer to {method.name} in time.") from error
-        except flow_control.Blocked as error:
+        except flow_control.ConnectionBlocked as error:
             raise errors.BrokerBlocked(
                 f"{method.name} was not sent: the message broker is short of memory or disk and takes no messages."
             ) from error
@@ -312,7 +312,7 @@ class Rpc:
 
     def _reach(self, retry: int) -> None:
         """Connect within `retry` tries. The first call makes the connection for answers, and oslo.messaging would wait
-        for that forever. Raises Blocked while the broker takes no messages.
+        for that forever. Raises ConnectionBlocked while the broker takes no messages.
         """
         self.flow.require_open()
         driver = self.transport._driver
@@ -320,12 +320,12 @@ class Rpc:
             with driver._get_connection(driver_common.PURPOSE_SEND, retry=retry):
                 pass
 
-    def server(self, contract: Any, implementation: Implementation, *, host: str) -> "Servers":
+    def server(self, contract: Any, implementation: Implementation, *, host: str) -> "RpcServers":
         """Makes a server for each topic of the contract. `[DEFAULT] executor_thread_pool_size` limits the threads of
         each.
         """
         topics = {contract.TOPIC: None, **{m.audience.topic: None for m in methods_of(contract).values()}}
-        return Servers(
+        return RpcServers(
             [partial(self._server, contract, implementation, host, topic) for topic in topics if topic is not None]
         )
 
@@ -355,7 +355,7 @@ class Rpc:
         self.transport.cleanup()
 
 
-class Servers:
+class RpcServers:
     """oslo.messaging's servers of one contract. They stop in parallel, because each waits for its own threads."""
 
     def __init__(self, makers: Sequence[Callable[[], Any]]) -> None:

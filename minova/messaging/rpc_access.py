@@ -51,10 +51,10 @@ def binaries_named(arguments: msgspec.Struct) -> Iterator[str]:
 def _named(arguments: msgspec.Struct, field: str) -> Iterator[str]:
     for name in arguments.__struct_fields__:
         value = getattr(arguments, name)
-        for one in value if isinstance(value, tuple) else (value,):
-            found: Any = one if name == field else getattr(one, field, None)
-            if isinstance(found, str):
-                yield found
+        for element in value if isinstance(value, tuple) else (value,):
+            field_value: Any = element if name == field else getattr(element, field, None)
+            if isinstance(field_value, str):
+                yield field_value
 
 
 def described_host(sender: str | None, arguments: Mapping[str, Any], *, known_senders: bool) -> str | None:

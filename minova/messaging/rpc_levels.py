@@ -107,10 +107,10 @@ def _checked(topic: str, level: str) -> str | None:
     if level == AUTO:
         return None
     try:
-        known = numbers("1.0") <= numbers(level) <= numbers(CURRENT[topic])
+        in_range = numbers("1.0") <= numbers(level) <= numbers(CURRENT[topic])
     except ValueError:
-        known = False
-    if not known:
+        in_range = False
+    if not in_range:
         raise errors.InvalidConfiguration(
             f"[upgrade_levels] {topic} = {level}: expected auto or a version from 1.0 to {CURRENT[topic]}"
         )

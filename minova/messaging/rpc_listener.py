@@ -11,7 +11,7 @@ import kombu.exceptions
 
 from minova import metrics
 from minova.concurrency import threads
-from minova.concurrency.owner_lines import Entry, OwnerLines
+from minova.concurrency.owner_lines import LineEntry, OwnerLines
 from minova.contracts.base import CONTROLLERS
 from minova.messaging.broker_users import user_of
 
@@ -26,7 +26,7 @@ MOST_WAITING = 1000
 ERRORS = (kombu.exceptions.KombuError, amqp.exceptions.AMQPError, OSError)
 
 
-class Listener(amqpdriver.RpcAMQPListener):  # type: ignore[misc]
+class RpcListener(amqpdriver.RpcAMQPListener):  # type: ignore[misc]
     """After the stop, gives messages back to the broker: for another server of the topic, or for the next start.
 
     oslo.messaging only stops reading. The broker goes on sending until the connection is closed, which happens after
@@ -54,8 +54,8 @@ class Listener(amqpdriver.RpcAMQPListener):  # type: ignore[misc]
 
 
 def hand_back_messages() -> None:
-    """Let the servers of this process use `Listener`."""
-    amqpdriver.RpcAMQPListener = Listener
+    """Let the servers of this process use `RpcListener`."""
+    amqpdriver.RpcAMQPListener = RpcListener
 
 
 def begin_calls_in_time(server: Any) -> None:
@@ -94,14 +94,14 @@ def share_threads(server: Any) -> None:
 
     def on_incoming(incoming: Any) -> None:
         host = _host(incoming)
-        entry = Entry.NOW if host is None else lines.enter(host, incoming)
-        if entry is Entry.NOW:
+        entry = LineEntry.NOW if host is None else lines.enter(host, incoming)
+        if entry is LineEntry.NOW:
             server._work_executor.submit(handle, incoming, host)
-        elif entry is Entry.LAST:
+        elif entry is LineEntry.LAST:
             LOG.error(
                 "Host %s floods this service: %d of its messages wait, further ones are dropped", host, MOST_WAITING
             )
-        elif entry is Entry.DROPPED:
+        elif entry is LineEntry.DROPPED:
             metrics.RPC_REFUSED.labels("flood").inc()
 
     def handle(incoming: Any, host: str | None) -> None:

@@ -12,7 +12,7 @@ from minova.api.access.wsgi_keys import ENTER
 from minova.metadata import paths
 from minova.metadata.guests import Guests
 from minova.metadata.paths import Document
-from minova.metadata.recent import Rates, Recent
+from minova.metadata.recent import Rates, RecentValues
 from minova.objects.guests.guest_metadata import LONGEST_PASSWORD
 from minova.virt.config_drive.builder import GuestFiles
 from minova.virt.driver.domains import GuestData
@@ -29,7 +29,7 @@ class NotAllowed(errors.MinovaError):
     code = 405
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
+class GuestDocuments(msgspec.Struct, frozen=True, kw_only=True):
     """The data of one guest."""
 
     instance_uuid: str
@@ -43,27 +43,27 @@ class MetadataApp:
     def __init__(self, guests: Guests, files: GuestFiles, seconds: float) -> None:
         self._guests = guests
         self._files = files
-        self._recent: Recent[Known] = Recent(seconds)
+        self._recent: RecentValues[GuestDocuments] = RecentValues(seconds)
         self._rates = Rates()
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         headers = []
         try:
-            status, found = HTTPStatus.OK, self._answer(environ)
+            status, document = HTTPStatus.OK, self._answer(environ)
         except errors.MinovaError as error:
             status = HTTPStatus(error.code)
-            found = Document(content=f"{error}\n".encode())
+            document = Document(content=f"{error}\n".encode())
             if error.code >= 500:
                 LOG.warning("Metadata cannot be answered: %s", error)
-                found = Document(content=b"The metadata cannot be read now.\n")
+                document = Document(content=b"The metadata cannot be read now.\n")
             if status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}:
                 headers.append(("Retry-After", "1"))
         except Exception:
             LOG.exception("A request for metadata failed")
-            status, found = HTTPStatus.INTERNAL_SERVER_ERROR, Document(content=b"The request failed.\n")
-        headers += [("Content-Type", found.media_type), ("Content-Length", str(len(found.content)))]
+            status, document = HTTPStatus.INTERNAL_SERVER_ERROR, Document(content=b"The request failed.\n")
+        headers += [("Content-Type", document.media_type), ("Content-Length", str(len(document.content)))]
         start_response(f"{status.value} {status.phrase}", headers)
-        return [b"" if environ["REQUEST_METHOD"] == "HEAD" else found.content]
+        return [b"" if environ["REQUEST_METHOD"] == "HEAD" else document.content]
 
     def _answer(self, environ: dict[str, Any]) -> Document:
         caller = self._guests.caller(environ)
@@ -74,28 +74,28 @@ class MetadataApp:
         path = paths.parts(environ["PATH_INFO"])
         if paths.is_password(path):
             return self._password(environ, caller)
-        found = paths.document(self._known(caller).files, path)
-        if found is None:
+        document = paths.document(self._known(caller).files, path)
+        if document is None:
             raise errors.NotFound("There is nothing at this path.")
         if environ["REQUEST_METHOD"] not in READS:
             raise NotAllowed("Only a password is written.")
-        return found
+        return document
 
-    def _known(self, caller: Hashable) -> Known:
+    def _known(self, caller: Hashable) -> GuestDocuments:
         """Raises TooManyRequests if the guest, which may have several addresses, has none left."""
         guest = self._recent.get(caller, lambda: self._read(caller), errors.NotFound)
         if not self._rates.take(guest.instance_uuid):
             raise TooManyRequests("Too many requests.")
         return guest
 
-    def _read(self, caller: Hashable) -> Known:
+    def _read(self, caller: Hashable) -> GuestDocuments:
         guest = self._guests.read(caller)
         try:
             files = self._files.of(guest.instance, GuestData(availability_zone=guest.availability_zone))
         except ValueError as error:
             LOG.warning("The metadata of instance %s cannot be made: %s", guest.instance.uuid, error)
             raise errors.MinovaError("The metadata cannot be made.") from error
-        return Known(instance_uuid=guest.instance.uuid, files=files, password=guest.password)
+        return GuestDocuments(instance_uuid=guest.instance.uuid, files=files, password=guest.password)
 
     def _password(self, environ: dict[str, Any], caller: Hashable) -> Document:
         password = self._known(caller).password

@@ -17,7 +17,7 @@ from minova.contracts.conductor import ConductorApi
 from minova.objects.guests.guest_metadata import GuestMetadata
 
 
-class Caller(Hashable, Protocol):
+class GuestIdentity(Hashable, Protocol):
     """The proved identity of a guest."""
 
     @property
@@ -29,7 +29,7 @@ class Caller(Hashable, Protocol):
 class Guests(Protocol):
     """`caller` is the result of the method `caller`, from the WSGI environment."""
 
-    def caller(self, environ: dict[str, Any]) -> Caller:
+    def caller(self, environ: dict[str, Any]) -> GuestIdentity:
         """Returns the identity of the guest. Raises BadRequest or Forbidden if this service does not answer such
         requests.
         """

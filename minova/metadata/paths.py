@@ -57,18 +57,18 @@ def _ec2(files: Mapping[str, bytes], version: str, path: Sequence[str]) -> Docum
     user_data = files.get(f"ec2/{version}/user-data")
     if user_data is not None:
         tree["user-data"] = user_data
-    found: Any = tree
+    node: Any = tree
     for part in path:
-        if not isinstance(found, dict) or part not in found or part == "_name":
+        if not isinstance(node, dict) or part not in node or part == "_name":
             return None
-        found = found[part]
-    if isinstance(found, bytes):
-        return Document(content=found, media_type=BYTES)
-    if isinstance(found, dict):
-        return _list([_shown(name, value) for name, value in sorted(found.items()) if name != "_name"])
-    if isinstance(found, list):
-        return _list(found)
-    return Document(content=b"" if found is None else str(found).encode())
+        node = node[part]
+    if isinstance(node, bytes):
+        return Document(content=node, media_type=BYTES)
+    if isinstance(node, dict):
+        return _list([_shown(name, value) for name, value in sorted(node.items()) if name != "_name"])
+    if isinstance(node, list):
+        return _list(node)
+    return Document(content=b"" if node is None else str(node).encode())
 
 
 def _shown(name: str, value: Any) -> str:

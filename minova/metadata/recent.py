@@ -14,7 +14,7 @@ MAX_CALLERS = 1024
 RATE, BURST = 20.0, 100.0
 
 
-class Recent(Generic[V]):
+class RecentValues(Generic[V]):
     """Caches values, and errors, for some seconds from the beginning of their reading.
 
     Thread-safe: if several requests of one caller come at the same time, one of them reads.

@@ -10,8 +10,8 @@ import msgspec
 from oslo_config import cfg
 
 from minova import errors
-from minova.api.listener.bridge import Capacity
-from minova.api.listener.limits import Limits
+from minova.api.listener.bridge import ListenerCapacity
+from minova.api.listener.limits import ConnectionLimits
 from minova.api.listener.service import HttpService, Listen
 from minova.contracts.conductor import ConductorApi
 from minova.metadata.app import MetadataApp
@@ -30,7 +30,7 @@ CONNECTIONS_OF_AN_ADDRESS, CONNECTIONS_OF_A_NETWORK, CONNECTIONS = 3, 256, 2048
 # Seconds between two looks for networks that are new on this host.
 EVERY = 1.0
 LOG = logging.getLogger(__name__)
-_LIMITS = Limits(first_byte=5.0, head=5.0, keep_alive=15.0, body=10.0, stalled=20.0, head_bytes=16 << 10)
+_LIMITS = ConnectionLimits(first_byte=5.0, head=5.0, keep_alive=15.0, body=10.0, stalled=20.0, head_bytes=16 << 10)
 
 
 class LocalService:
@@ -120,7 +120,7 @@ def local(conf: cfg.ConfigOpts, conductor: ConductorApi, networks: HostNetworks)
         port=PORT,
         host_option="",
         port_option="",
-        capacity=Capacity(reads=THREADS, shares_reads=True, transfers=1),
+        capacity=ListenerCapacity(reads=THREADS, shares_reads=True, transfers=1),
         limits=limits,
         opens=False,
     )
@@ -142,7 +142,7 @@ def for_proxy(conf: cfg.ConfigOpts, conductor: ConductorApi) -> HttpService:
         port=conf.metadata_listen_port,
         host_option="metadata_listen",
         port_option="metadata_listen_port",
-        capacity=Capacity(reads=conf.api.threads, shares_reads=True, transfers=1),
+        capacity=ListenerCapacity(reads=conf.api.threads, shares_reads=True, transfers=1),
         limits=msgspec.structs.replace(_LIMITS, connections_per_address=0),
         cert_file=conf.api.ssl_cert_file,
         key_file=conf.api.ssl_key_file,

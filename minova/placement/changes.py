@@ -69,16 +69,16 @@ def _write(session: WriteSession) -> None:
 
 def append_providers(session: Session, provider_uuids: Iterable[str], now: Any = None) -> None:
     """As `append`, by resource provider. Providers that are not of compute nodes are left out."""
-    wanted = sorted(set(provider_uuids))
-    if wanted:
+    sorted_uuids = sorted(set(provider_uuids))
+    if sorted_uuids:
         session.flush()
         # A child provider counts as its root. A provider that has just been deleted is known by its uuid only.
         roots = (
             select(_Root.uuid)
             .join(ResourceProvider, ResourceProvider.root_provider_id == _Root.id)
-            .where(ResourceProvider.uuid.in_(wanted))
+            .where(ResourceProvider.uuid.in_(sorted_uuids))
         )
-        uuids = {*wanted, *session.scalars(roots)}
+        uuids = {*sorted_uuids, *session.scalars(roots)}
         append(session, session.scalars(select(ComputeNode.id).where(ComputeNode.uuid.in_(uuids))), now)
 
 

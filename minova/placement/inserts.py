@@ -20,8 +20,8 @@ def insert_missing(session: Session, model: Any, rows: Sequence[dict[str, Any]])
 @cache
 def _statement(dialect: str, model: Any) -> Insert:
     """Built once: every claim uses one."""
-    made: Insert = _STATEMENTS[dialect](model)
-    return made
+    statement: Insert = _STATEMENTS[dialect](model)
+    return statement
 
 
 def _ignore(model: Any) -> Insert:

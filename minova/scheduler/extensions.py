@@ -48,45 +48,49 @@ def load_filters(conf: Any) -> list[Filter]:
     """Returns the filters of `[filter_scheduler] enabled_filters`, in that order. Raises InvalidConfiguration, which
     names option and value.
     """
-    known = available_filters(conf.filter_scheduler.available_filters)
+    classes = available_filters(conf.filter_scheduler.available_filters)
     filters = []
     for name in conf.filter_scheduler.enabled_filters:
-        made = _named(known, name, "[filter_scheduler] enabled_filters")
-        filters.append(made(conf) if issubclass(made, Filter) else PerHostFilter(_written_for_nova(made, conf)))
+        filter_class = _named(classes, name, "[filter_scheduler] enabled_filters")
+        filters.append(
+            filter_class(conf)
+            if issubclass(filter_class, Filter)
+            else PerHostFilter(_written_for_nova(filter_class, conf))
+        )
     return filters
 
 
 def available_filters(names: Iterable[str]) -> Mapping[str, Any]:
     """Returns the filters by the names that `enabled_filters` may use: built-in ones, entry points, and names of classes."""
-    known = _known(FILTERS)
+    classes = _known(FILTERS)
     filters: dict[str, Any] = {}
     for name in names:
         if name in ALL:
-            filters.update(known)
+            filters.update(classes)
         else:
-            made = _named(known, name, "[filter_scheduler] available_filters")
-            filters[made.__name__] = made
+            filter_class = _named(classes, name, "[filter_scheduler] available_filters")
+            filters[filter_class.__name__] = filter_class
     return filters
 
 
 def load_weighers(conf: Any) -> list[Weigher]:
     """Returns the weighers of `[filter_scheduler] weight_classes`; `all` means the built-in ones and every entry point, in Nova's order."""
-    known = _known(WEIGHERS)
+    classes = _known(WEIGHERS)
     names: list[str] = []
     for name in conf.filter_scheduler.weight_classes:
-        names += sorted(known, key=_order) if name in ALL else [name]
-    made = [_named(known, name, "[filter_scheduler] weight_classes") for name in names]
+        names += sorted(classes, key=_order) if name in ALL else [name]
+    weigher_classes = [_named(classes, name, "[filter_scheduler] weight_classes") for name in names]
     return [
         weigher(conf) if issubclass(weigher, Weigher) else PerHostWeigher(_written_for_nova(weigher, conf))
-        for weigher in made
+        for weigher in weigher_classes
     ]
 
 
-def _written_for_nova(made: Any, conf: Any) -> Any:
+def _written_for_nova(nova_class: Any, conf: Any) -> Any:
     """Nova creates such objects without arguments. There is no global configuration here, so they get the
     configuration.
     """
-    lifted = made()
+    lifted = nova_class()
     lifted.conf = conf
     return lifted
 
@@ -100,13 +104,13 @@ def _order(name: str) -> tuple[int, str]:
     return NOVA_ORDER.index(name) if name in NOVA_ORDER else len(NOVA_ORDER), name
 
 
-def _named(known: Mapping[str, Any], name: str, option: str) -> Any:
+def _named(classes: Mapping[str, Any], name: str, option: str) -> Any:
     short = name.rpartition(".")[2] if name.startswith(NOVA) else name
-    if short in known:
-        return known[short]
+    if short in classes:
+        return classes[short]
     if "." in short:
         return _by_path(short, option)
-    raise errors.InvalidConfiguration(f"{option}: unknown name {name!r}; known are {', '.join(sorted(known))}.")
+    raise errors.InvalidConfiguration(f"{option}: unknown name {name!r}; known are {', '.join(sorted(classes))}.")
 
 
 def _known(group: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from minova.db.engine import Database
 from minova.db.recovery.cloud_watch import INTERVAL as WATCH_INTERVAL
 from minova.db.recovery.cloud_watch import CloudWatch
 from minova.messaging.notifier import Notifier
-from minova.objects.hosts.cloud import Seen
+from minova.objects.hosts.cloud import WitnessRecord
 from minova.objects.hosts.service import SERVICE_VERSION, Service, ServiceInstructions
 from minova.objects.requests.capacity import Capacity
 from minova.objects.requests.diagnosis import ScheduleAnswer
@@ -24,7 +24,7 @@ from minova.objects.requests.request_spec import RequestSpec
 from minova.safe_mode import SafeMode
 from minova.scheduler.drivers.make import make_driver
 from minova.scheduler.drivers.request import Request, refused_answer
-from minova.scheduler.notifications import Notifications
+from minova.scheduler.notifications import SchedulerNotifications
 from minova.scheduler.request.process import RequestProcessor
 from minova.service import PeriodicTask, until_available
 from minova.witness import Witness
@@ -67,7 +67,7 @@ class SchedulerManager(SchedulerApi):
         self.driver = make_driver(conf, db, clock)
         self._logged_conflicts = (0, 0)
         self._notifier = notifier
-        self._notifications = Notifications(notifier, host=host)
+        self._notifications = SchedulerNotifications(notifier, host=host)
 
     # -- SchedulerApi -----------------------------------------------------------------------------------------------
 
@@ -171,7 +171,7 @@ class SchedulerManager(SchedulerApi):
             instructions = self._register()
         return instructions.heartbeat_interval
 
-    def _tell(self, seen: Seen) -> None:
+    def _tell(self, seen: WitnessRecord) -> None:
         """Tells a conductor what this scheduler has seen of its cloud, when the database shows less."""
         if self._conductor is not None:
             with suppress(errors.ServiceUnavailable):  # the next look tells it again

@@ -9,7 +9,7 @@ from minova.objects.requests.request_spec import RequestSpec
 from minova.objects.requests.versioned_payloads import request_spec
 
 
-class Notifications:
+class SchedulerNotifications:
     def __init__(self, notifier: Notifier | None, *, host: str) -> None:
         self._notifier = notifier if notifier is not None and notifier.enabled else None
         self._host = host

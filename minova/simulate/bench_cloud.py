@@ -157,7 +157,7 @@ def _flavor(extra_specs: Mapping[str, str] | None = None) -> Flavor:
 def _pinned(cells: int, image: Image) -> RequestSpec:
     flavor = _flavor({"hw:cpu_policy": "dedicated", "hw:numa_nodes": str(cells)})
     each = flavor.vcpus // cells
-    wanted = tuple(
+    guest_cells = tuple(
         InstanceNUMACell(
             id=index,
             pcpuset=frozenset(range(index * each, (index + 1) * each)),
@@ -166,7 +166,7 @@ def _pinned(cells: int, image: Image) -> RequestSpec:
         )
         for index in range(cells)
     )
-    topology = InstanceNUMATopology(cells=wanted)
+    topology = InstanceNUMATopology(cells=guest_cells)
     # These hosts offer no PCPU, so a pinned guest uses its second alternative.
     placement = PlacementFilter(resources=resource_alternatives(flavor, topology)[-1])
     return RequestSpec(flavor=flavor, image=image, project_id="project", numa_topology=topology, placement=placement)

@@ -12,14 +12,14 @@ from minova.objects.catalogue.instance_group import InstanceGroup
 from minova.objects.hosts.pci import InstancePCIRequest
 from minova.objects.requests.request_spec import Destination, PlacementFilter, RequestSpec, Retry
 from minova.simulate.hosts import pairs
-from minova.simulate.scenario import Asked, Group, PciAsked, Target, uuid_of
+from minova.simulate.scenario import Group, ScenarioPciRequest, ScenarioRequest, Target, uuid_of
 
 # A scenario has no Placement: every host is a candidate.
 EVERYWHERE = PlacementFilter(resources={})
 INSTANCE_HINTS = ("same_host", "different_host")
 
 
-def request_spec(described: Asked, aliases: Callable[[], Aliases]) -> RequestSpec:
+def request_spec(described: ScenarioRequest, aliases: Callable[[], Aliases]) -> RequestSpec:
     """Raises the errors of `minova.hardware` and of image properties if the request is invalid."""
     size = described.flavor
     flavor = Flavor(
@@ -84,7 +84,7 @@ def _of_flavor(flavor: Flavor, image: Image, aliases: Callable[[], Aliases]) -> 
     return requests_of(flavor, aliases(), policy)
 
 
-def _of_ports(ports: Sequence[PciAsked]) -> tuple[InstancePCIRequest, ...]:
+def _of_ports(ports: Sequence[ScenarioPciRequest]) -> tuple[InstancePCIRequest, ...]:
     return tuple(
         InstancePCIRequest(
             count=port.count, spec=tuple(pairs(spec) for spec in port.spec), numa_policy=port.numa_policy

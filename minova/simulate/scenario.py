@@ -111,7 +111,7 @@ class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     rules: dict[str, Text] = {}
 
 
-class PciAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ScenarioPciRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     count: int = 1
     spec: list[dict[str, Text]] = []
     numa_policy: str | None = None
@@ -124,7 +124,7 @@ class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     node: str | None = None
 
 
-class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ScenarioRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A request. `consume`: the chosen host takes it, and its server joins the group, so that later requests see it."""
 
     id: str = ""
@@ -141,7 +141,7 @@ class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     force_nodes: list[str] | None = None
     retry_hosts: list[tuple[str, str]] | None = None
     group: Group | None = None
-    pci_requests: list[PciAsked] | None = None
+    pci_requests: list[ScenarioPciRequest] | None = None
     consume: bool = False
 
 
@@ -152,7 +152,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     config: dict[str, Any] = {}
     aggregates: list[Aggregate] = []
     hosts: list[Host] = []
-    requests: list[Asked] = []
+    requests: list[ScenarioRequest] = []
     seed: Any = None
 
 

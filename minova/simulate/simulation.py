@@ -23,7 +23,7 @@ from minova.scheduler.weights import Floats, Weigher, parts
 from minova.simulate.answers import Json, error_text, pools_json, topology_json, usage_json
 from minova.simulate.hosts import host_records
 from minova.simulate.requests import request_spec
-from minova.simulate.scenario import Asked, Scenario
+from minova.simulate.scenario import Scenario, ScenarioRequest
 
 
 class Settings(NamedTuple):
@@ -40,7 +40,7 @@ def simulate(scenario: Scenario, settings: Settings) -> Json:
     """Returns the answer to every request. Raises BadRequest, which names the place, if a host of the scenario is not
     possible.
     """
-    cloud = Cloud(scenario, settings)
+    cloud = SimulatedCloud(scenario, settings)
     return {
         "filters": [host_filter.name for host_filter in settings.filters],
         "weighers": [weigher.name for weigher in settings.weighers],
@@ -48,14 +48,14 @@ def simulate(scenario: Scenario, settings: Settings) -> Json:
     }
 
 
-class Weighed(NamedTuple):
+class WeightsByHost(NamedTuple):
     """By weigher, its values, normalised values and multipliers, each by host; and the sum of each host."""
 
     by_weigher: Json
     total: Floats
 
 
-class Cloud:
+class SimulatedCloud:
     """The hosts of one scenario after the previous requests."""
 
     def __init__(self, scenario: Scenario, settings: Settings) -> None:
@@ -77,7 +77,7 @@ class Cloud:
         # A cache: many hosts are equal, and so are many requests.
         self._fits: dict[Any, dict[Any, HardwareFit]] = {}
 
-    def answer(self, described: Asked) -> Json:
+    def answer(self, described: ScenarioRequest) -> Json:
         try:
             spec = request_spec(described, self._settings.aliases)
         except errors.MinovaError as error:
@@ -144,11 +144,11 @@ class Cloud:
                 break
         return answer
 
-    def _weights(self, rows: Rows, spec: RequestSpec) -> Weighed:
+    def _weights(self, rows: Rows, spec: RequestSpec) -> WeightsByHost:
         """A single host is not weighed."""
         total = np.zeros(len(rows))
         if len(rows) <= 1:
-            return Weighed({}, total)
+            return WeightsByHost({}, total)
         names = self._hosts(rows)
         weights: Json = {}
         for weigher in self._settings.weighers:
@@ -157,7 +157,7 @@ class Cloud:
             of_hosts = [np.broadcast_to(column, len(rows)).tolist() for column in (values, normal, multipliers)]
             by = zip(("raw", "norm", "mult"), of_hosts, strict=True)
             weights[weigher.name] = {part: dict(zip(names, numbers, strict=True)) for part, numbers in by}
-        return Weighed(weights, total)
+        return WeightsByHost(weights, total)
 
     # -- NUMA, PCI and claims -------------------------------------------------------------------------------------------
 

@@ -3,10 +3,10 @@
 from oslo_config import cfg
 
 from minova.errors import InvalidConfiguration
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 
 
-def load(conf: cfg.ConfigOpts) -> Driver:
+def load(conf: cfg.ConfigOpts) -> ComputeDriver:
     """Returns the driver that `compute_driver` names, not connected yet. Raises InvalidConfiguration if its library is
     missing.
     """

@@ -32,7 +32,7 @@ _PACKAGES = {"prlimit": "util-linux", "setpriv": "util-linux"}
 _COMPLAINT = 1000
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class RunLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of one run: seconds of CPU time (`cpu`) and of elapsed time (`within`), bytes of address space and of the
     largest file, and open files.
     """
@@ -52,7 +52,7 @@ def require(packages: dict[str, str]) -> None:
         if shutil.which(name, path=PATH) is None:
             raise InvalidConfiguration(f"{name} is not installed (Debian package {package})")
     try:
-        _run(["true"], Limits(), ())
+        _run(["true"], RunLimits(), ())
     except HypervisorError as error:
         raise InvalidConfiguration(
             f"Programs cannot be started with limits, as root without rights (CAP_SETUID, CAP_SETGID): {error}"
@@ -62,7 +62,7 @@ def require(packages: dict[str, str]) -> None:
 def write_with(
     path: Path,
     command: Sequence[str],
-    limits: Limits,
+    limits: RunLimits,
     *after: str,
     inherited: Sequence[int] = (),
     named: str = "{}",
@@ -85,7 +85,9 @@ def write_with(
         os.close(handle)
 
 
-def convert(source: Path, path: Path, command: Sequence[str], limits: Limits, *, inherited: Sequence[int] = ()) -> None:
+def convert(
+    source: Path, path: Path, command: Sequence[str], limits: RunLimits, *, inherited: Sequence[int] = ()
+) -> None:
     """Run a program that reads one file and writes another: its arguments are `command`, the name of the source, and
     the name of the other file.
 
@@ -101,7 +103,7 @@ def convert(source: Path, path: Path, command: Sequence[str], limits: Limits, *,
 
 
 def copy_with(
-    path: Path, source: Path, command: Sequence[str], limits: Limits, check: Callable[[], None] | None = None
+    path: Path, source: Path, command: Sequence[str], limits: RunLimits, check: Callable[[], None] | None = None
 ) -> None:
     """Run a program that reads `source`, whose name is in the command, and writes one file, whose name is the last
     argument.
@@ -125,7 +127,7 @@ def copy_with(
 
 
 def run(
-    command: Sequence[str], limits: Limits, *, answers: Collection[int] = (0,), inherited: Sequence[int] = ()
+    command: Sequence[str], limits: RunLimits, *, answers: Collection[int] = (0,), inherited: Sequence[int] = ()
 ) -> int:
     """Run a program with the rights of the service, because it opens files by their names. Returns its exit code, which
     is one of `answers`.
@@ -143,7 +145,7 @@ def let_read(folder: Path) -> None:
             os.chown(path, NOBODY, NOBODY)
 
 
-def limited(command: Sequence[str], limits: Limits, *, drop_rights: bool, group: int = NOBODY) -> list[str]:
+def limited(command: Sequence[str], limits: RunLimits, *, drop_rights: bool, group: int = NOBODY) -> list[str]:
     """Returns the command prefixed with `prlimit`, and with `setpriv` if it must drop the rights of root."""
     words = [
         "prlimit",
@@ -161,7 +163,7 @@ def limited(command: Sequence[str], limits: Limits, *, drop_rights: bool, group:
 
 
 def _run(
-    command: Sequence[str], limits: Limits, handles: Sequence[int], check: Callable[[], None] | None = None
+    command: Sequence[str], limits: RunLimits, handles: Sequence[int], check: Callable[[], None] | None = None
 ) -> None:
     started = _started(limited(command, limits, drop_rights=os.geteuid() == 0), handles)
     _wait(started, command[0], check, limits.within)

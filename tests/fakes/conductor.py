@@ -14,7 +14,7 @@ from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.guests.guest_secrets import GuestSecrets, SecretKind, TpmState
 from minova.objects.hosts.cloud import CloudState
-from minova.objects.hosts.compute_node import ComputeNode, HypervisorView, Inventory
+from minova.objects.hosts.compute_node import AvailableResources, ComputeNode, Inventory
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.objects.hosts.service import Service, ServiceInstructions
@@ -234,7 +234,7 @@ class FakeConductor:
 
         self._serve("report_guest_records", work)
 
-    def begin_audit(self, ctx: RequestContext, *, host: str, view: HypervisorView) -> AuditInputs:
+    def begin_audit(self, ctx: RequestContext, *, host: str, view: AvailableResources) -> AuditInputs:
         node = view.hypervisor_hostname
         return self._serve(
             "begin_audit",

@@ -5,19 +5,19 @@ from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
-from minova.virt.namespaces.network import Host, LocalNetwork, Record, require_host
+from minova.virt.namespaces.network import GuestInterface, LocalNetwork, NetworkRecord, require_host
 
 
 class FakeHostNetworks:
     """`broken_networks`: what `broken` answers. `open`: makes the sockets of `listener`."""
 
     def __init__(self, open: Callable[[str], socket.socket] | None = None) -> None:
-        self.made: dict[str, Record] = {}
+        self.made: dict[str, NetworkRecord] = {}
         self.broken_networks: dict[str, str] = {}
         self.ensured: list[str] = []
         self._open = open
 
-    def records(self) -> Mapping[str, Record]:
+    def records(self) -> Mapping[str, NetworkRecord]:
         return dict(self.made)
 
     def ensure(self, network: LocalNetwork, mac: str = "") -> None:
@@ -27,7 +27,7 @@ class FakeHostNetworks:
             return
         old = self.made.get(network.network_id)
         self.made[network.network_id] = (
-            Record(network=network, index=len(self.made), mac=mac or network.mac)
+            NetworkRecord(network=network, index=len(self.made), mac=mac or network.mac)
             if old is None
             else msgspec.structs.replace(old, network=network)
         )
@@ -35,7 +35,7 @@ class FakeHostNetworks:
     def make_protocol_sets(self, numbers: Collection[int]) -> None:
         """Does nothing."""
 
-    def enter(self, network_id: str, host: Host) -> None:
+    def enter(self, network_id: str, host: GuestInterface) -> None:
         require_host(host)
         if network_id in self.made:
             self.forget(network_id, {host.mac})

@@ -15,7 +15,7 @@ from minova.objects.guests.console import ConsoleAddress, ConsoleType
 from minova.objects.guests.diagnostics import GuestDiagnostics
 from minova.objects.guests.guest_secrets import TpmState
 from minova.objects.guests.guest_states import GuestReason, GuestState, reason_of
-from minova.objects.hosts.compute_node import DomainView, HypervisorView
+from minova.objects.hosts.compute_node import AvailableResources, DomainView
 from minova.objects.hosts.cpu_times import CpuTimes
 from minova.objects.network.vif import GroupMembers, Vif
 from minova.objects.servers.chosen_hardware import ChosenHardware
@@ -32,7 +32,7 @@ def nothing(operation: str) -> None:
 
 
 class Hypervisor(Immovable):
-    """Implements `virt.driver.Driver`. `on_call` is told each operation before it works; what it raises is raised."""
+    """Implements `virt.driver.ComputeDriver`. `on_call` is told each operation before it works; what it raises is raised."""
 
     reports_resources: ClassVar[bool] = True
 
@@ -130,9 +130,9 @@ class Hypervisor(Immovable):
         self._note("available_nodes")
         return self.nodes
 
-    def host_view(self, node: str) -> HypervisorView:
+    def host_view(self, node: str) -> AvailableResources:
         self._note("host_view")
-        return HypervisorView(
+        return AvailableResources(
             node=node,
             hypervisor_hostname=node,
             memory_mb_used=0,

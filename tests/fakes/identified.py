@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from minova.cmd.compute import make_manager as make_compute_manager
 from minova.compute.host_identity import LocalIdentity
-from minova.compute.images.source import Images
+from minova.compute.images.source import ImageSource
 from minova.virt.fake import FakeDriver
 from tests.cluster import configure
 
@@ -58,7 +58,7 @@ class IdentifiedCompute:
             self.driver,
             machine.conductor,
             host=host,
-            images=cast(Images, None),
+            images=cast(ImageSource, None),
             spawn=lambda work: work(),
             stopping=cast(Any, self.stopping),
             identity=self.identity,

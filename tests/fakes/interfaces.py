@@ -12,7 +12,7 @@ from minova.db.networks import networks, ports, subnets
 from minova.objects.actions.action import ServerAction
 from minova.objects.actions.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
 from minova.objects.network import addresses
-from minova.objects.network.network import Network, Pool, Port, Subnet
+from minova.objects.network.network import AllocationPool, Network, Port, Subnet
 from tests.fakes.action_arguments import asked_with
 
 PROJECT = "p"
@@ -35,7 +35,7 @@ def network_of(session: Session, project_id: str = PROJECT) -> models.Network:
         ip_version=4,
         cidr="10.99.0.0/24",
         gateway_ip="10.99.0.1",
-        allocation_pools=(Pool(start="10.99.0.2", end="10.99.0.254"),),
+        allocation_pools=(AllocationPool(start="10.99.0.2", end="10.99.0.254"),),
     )
     subnets.add(session, subnet, row.id, _AT)
     return row

@@ -8,7 +8,7 @@ import oslo_messaging
 
 from minova.cmd.conductor import implementation
 from minova.conductor.manager import ConductorCollaborators, ConductorManager
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.base import Method, methods_of
 from minova.contracts.conductor import ConductorApi
@@ -21,7 +21,7 @@ class RunningConductor(ConductorApi, Protocol):
     """What `running` returns: the methods of the contract, and the life of the service."""
 
     host: str
-    worker: Worker
+    worker: TaskWorker
     safe_mode: SafeMode
     collaborators: ConductorCollaborators
 

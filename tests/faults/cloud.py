@@ -20,13 +20,13 @@ from minova.cmd.conductor import make_manager
 from minova.compute.actions.results import UnreportedResults
 from minova.compute.guest_records import GuestRecords
 from minova.compute.host_identity import LocalIdentity
-from minova.compute.images.source import Images
+from minova.compute.images.source import ImageSource
 from minova.compute.images.tokens import ImageToken
 from minova.compute.manager import ComputeManager
 from minova.conductor.hosts import rename
 from minova.conductor.manager import ConductorManager
 from minova.conductor.unexpected import listing
-from minova.conductor.unexpected.listing import Unexpected
+from minova.conductor.unexpected.listing import UnexpectedItem
 from minova.context import RequestContext
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
@@ -44,9 +44,9 @@ from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.requests.server_request import CreateServers
 from minova.objects.servers.states import PowerState
-from minova.objects.unexpected.removal_rules import Verdict
+from minova.objects.unexpected.removal_rules import DomainVerdict
 from minova.scheduler.manager import SchedulerManager
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 from minova.virt.fake import FakeDriver
 from minova.witness import Witness
 from tests import backups
@@ -176,11 +176,11 @@ class Cloud:
         process.at_death.append(identity.release)
         return make_compute_manager(
             self.conf(process.name),
-            cast(Driver, MortalDriver(self.drivers[process.name], process)),
+            cast(ComputeDriver, MortalDriver(self.drivers[process.name], process)),
             self._client(ConductorApi, process, "conductor"),
             host=process.name,
             # Guests of the fake hypervisor have no disks.
-            images=cast(Images, None),
+            images=cast(ImageSource, None),
             uploads=Uploads(self._client(ConductorApi, process, "conductor")),
             identity=identity,
             results=UnreportedResults(self.folder / self.machines[process.name] / "actions"),
@@ -303,10 +303,10 @@ class Cloud:
             if domain.power_state == PowerState.RUNNING
         }
 
-    def unexpected(self) -> list[Unexpected]:
+    def unexpected(self) -> list[UnexpectedItem]:
         """What hosts hold, and the database lacks."""
         with self.db.read() as session:
-            return [one for one in listing.listed(session) if one.reason != Verdict.NO_GUEST.value]
+            return [one for one in listing.listed(session) if one.reason != DomainVerdict.NO_GUEST.value]
 
     def safe_since(self) -> float | None:
         with self.db.read() as session:

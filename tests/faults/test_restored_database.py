@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from minova.cmd.commands import recovery
 from minova.conductor.tasks.history import CONFIRM
 from minova.conductor.unexpected.adoption import Adoption
-from minova.conductor.unexpected.listing import Unexpected, now
+from minova.conductor.unexpected.listing import UnexpectedItem, now
 from minova.db.models import Instance
 from minova.db.recovery import unexpected
 from tests.faults.cloud import CONTROLLERS, Cloud
@@ -99,7 +99,7 @@ def recover(cloud: Cloud) -> None:
         recovery.end(cloud.db, found, (), left=left, leave_rest=False)
 
 
-def adopt(cloud: Cloud, one: Unexpected, session: Session) -> None:
+def adopt(cloud: Cloud, one: UnexpectedItem, session: Session) -> None:
     (guest,) = (guest for guest in unexpected.guests(session, one.id) if guest.host == one.where)
     host = session.scalar(select(Instance.host).where(Instance.uuid == one.id))
     Adoption().adopt(session, guest, now(), cloud.db.now(), take_from=host)

@@ -8,7 +8,7 @@ from minova import errors, metrics
 
 def test_the_page_shows_what_was_counted() -> None:
     metrics.CLAIMS.labels("refused", "numa").inc()
-    page = metrics.Page("127.0.0.1", 0)
+    page = metrics.MetricsPage("127.0.0.1", 0)
     page.start()
     try:
         with urlopen(f"http://127.0.0.1:{page.port}/metrics", timeout=60) as answer:
@@ -21,7 +21,7 @@ def test_the_page_shows_what_was_counted() -> None:
 
 def test_a_taken_port_is_said_by_the_name_of_its_option() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        page = metrics.Page("127.0.0.1", taken.getsockname()[1])
+        page = metrics.MetricsPage("127.0.0.1", taken.getsockname()[1])
         with pytest.raises(
             errors.InvalidConfiguration, match=r"\[prometheus\] listen, port: 127.0.0.1 port \d+ cannot"
         ):

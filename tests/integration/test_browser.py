@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from minova.api.listener.bridge import Capacity
+from minova.api.listener.bridge import ListenerCapacity
 from minova.api.listener.service import HttpService, Listen
 from tests.functional.api.conftest import Cloud
 
@@ -81,7 +81,9 @@ def test_page_of_another_origin_changes_nothing(tmp_path: Path) -> None:
         return cloud.app(env, start)
 
     api = HttpService(
-        "api", app, Listen(host="127.0.0.1", port=0, host_option="a", port_option="b", capacity=Capacity(reads=4))
+        "api",
+        app,
+        Listen(host="127.0.0.1", port=0, host_option="a", port_option="b", capacity=ListenerCapacity(reads=4)),
     )
     api.start()
     try:

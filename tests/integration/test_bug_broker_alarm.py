@@ -148,9 +148,9 @@ def test_a_refused_create_is_never_executed_and_reads_go_on(
         assert len(lines) < LINES, (name, lines)
 
 
-def channel_to(broker: RabbitMQ, *, holds_back: bool) -> flow_control.Channel:
+def channel_to(broker: RabbitMQ, *, holds_back: bool) -> flow_control.ConfirmChannel:
     capabilities = {"capabilities": {"connection.blocked": True}}
-    connection = flow_control.Connection(
+    connection = flow_control.AmqpConnection(
         host=f"127.0.0.1:{broker.ports[0]}",
         userid="guest",
         password="guest",
@@ -158,7 +158,7 @@ def channel_to(broker: RabbitMQ, *, holds_back: bool) -> flow_control.Channel:
         client_properties=capabilities,
     )
     connection.connect()
-    channel: flow_control.Channel = connection.channel()
+    channel: flow_control.ConfirmChannel = connection.channel()
     channel.holds_back = holds_back
     return channel
 
@@ -170,7 +170,7 @@ def test_a_message_that_was_held_back_is_never_delivered(broker: RabbitMQ, size:
     queue = f"{size} {used}"
     observer = channel_to(broker, holds_back=False)
     observer.queue_declare(queue, auto_delete=False)
-    for holds_back, error in ((True, flow_control.Blocked), (False, flow_control.InDoubt)):
+    for holds_back, error in ((True, flow_control.ConnectionBlocked), (False, flow_control.InDoubt)):
         channel = channel_to(broker, holds_back=holds_back)
         if used:
             channel.basic_publish(amqp.Message("x" * size), routing_key=queue)
@@ -198,10 +198,10 @@ def test_the_end_of_an_alarm_is_noticed(broker: RabbitMQ, caplog: pytest.LogCapt
     with broker.alarm():
         for _ in range(2):
             channel = channel_to(broker, holds_back=True)
-            with pytest.raises(flow_control.Blocked):
+            with pytest.raises(flow_control.ConnectionBlocked):
                 channel.basic_publish(amqp.Message("x"), routing_key="nowhere")
             flow.blocked(channel.connection)
-        with pytest.raises(flow_control.Blocked):
+        with pytest.raises(flow_control.ConnectionBlocked):
             flow.require_open()
         assert changes == [True]
     wait_for("it is noticed", lambda: not flow.is_blocked)

@@ -13,7 +13,7 @@ from minova.objects.catalogue import kernel_boot
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import BootFile, Image
 from minova.objects.servers.instance import Instance
-from minova.virt.libvirt.storage.disk_images import Base
+from minova.virt.libvirt.storage.disk_images import BaseImage
 from minova.virt.libvirt.storage.disks import Disks, DiskSettings
 from tests.functional.api.conftest import Cloud
 
@@ -38,7 +38,7 @@ class Host:
             (cache / str(each.os_hash_value)).write_bytes(os.urandom(3 * MB))
         (cache / "disk").write_bytes(b"\0" * MB)
         self.image = Image(id="i", disk_format="raw", kernel=files[0], ramdisk=files[1])
-        self.base = Base(path=cache / "disk", disk_format="raw", virtual_size=MB)
+        self.base = BaseImage(path=cache / "disk", disk_format="raw", virtual_size=MB)
         flavor = Flavor(flavorid="1", name="one", vcpus=1, memory_mb=128, root_gb=1)
         self.instance = Instance(uuid=UUID, display_name="vm", flavor=flavor, image=self.image)
         monkeypatch.setattr(shutil, "disk_usage", self._usage)

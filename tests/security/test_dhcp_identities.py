@@ -15,8 +15,8 @@ import msgspec
 import pytest
 
 from minova.objects.network.addresses import link_local
-from minova.virt.namespaces.namespaces import Namespaces
-from minova.virt.namespaces.network import Host, LocalNetwork, Subnet
+from minova.virt.namespaces.namespaces import NetworkNamespaces
+from minova.virt.namespaces.network import GuestInterface, HostSubnet, LocalNetwork
 from tests.cluster import wait_for
 from tests.servers.dhcp_forger import (
     ACK,
@@ -36,8 +36,8 @@ from tests.servers.veth_host import VethGuest, VethHost
 pytestmark = pytest.mark.timeout(180)
 NETWORK = str(uuid.uuid4())
 OUR_MAC, THEIR_MAC = "fa:16:3e:00:00:01", "fa:16:3e:00:00:02"
-FOUR = Subnet(cidr="10.9.0.0/24", gateway="10.9.0.1")
-SIX = Subnet(cidr="2001:db8:2::/64", gateway="2001:db8:2::1", mode="dhcpv6-stateful")
+FOUR = HostSubnet(cidr="10.9.0.0/24", gateway="10.9.0.1")
+SIX = HostSubnet(cidr="2001:db8:2::/64", gateway="2001:db8:2::1", mode="dhcpv6-stateful")
 OURS, THEIRS = "2001:db8:2::5", "2001:db8:2::6"
 OUR_DUID, THEIR_DUID, THEIR_NEW_DUID = ("0004" + digits * 16 for digits in ("0a", "0b", "0c"))
 THEIR_ID = "ff" + "0b" * 8
@@ -45,7 +45,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Place(NamedTuple):
-    networks: Namespaces
+    networks: NetworkNamespaces
     attacker: VethGuest
     victim: VethGuest
 
@@ -56,12 +56,12 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     # Not in pytest's folders: dnsmasq has a user of its own, and reads its files again.
     with VethHost() as host, tempfile.TemporaryDirectory(prefix="minova-dhcp-") as name:
         Path(name).chmod(0o755)
-        networks = Namespaces(Path(name) / "run", host.path, f"@{host.name}", lambda: {"brflat"})
+        networks = NetworkNamespaces(Path(name) / "run", host.path, f"@{host.name}", lambda: {"brflat"})
         host.bridge(NETWORK, over)
         networks.ensure(LocalNetwork(network_id=NETWORK, subnets=(FOUR, SIX), over=over))
         ours, theirs = (host.guest(NETWORK, mac, bridge=over) for mac in (OUR_MAC, THEIR_MAC))
-        networks.enter(NETWORK, Host(mac=OUR_MAC, address="10.9.0.5", address6=OURS, tap=ours.tap))
-        networks.enter(NETWORK, Host(mac=THEIR_MAC, address="10.9.0.6", address6=THEIRS, tap=theirs.tap))
+        networks.enter(NETWORK, GuestInterface(mac=OUR_MAC, address="10.9.0.5", address6=OURS, tap=ours.tap))
+        networks.enter(NETWORK, GuestInterface(mac=THEIR_MAC, address="10.9.0.6", address6=THEIRS, tap=theirs.tap))
         try:
             yield Place(networks, ours, theirs)
         finally:

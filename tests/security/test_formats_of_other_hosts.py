@@ -11,7 +11,7 @@ import pytest
 from minova.errors import GuestSecretMissing, HypervisorError, UnknownDiskFormat
 from minova.objects.servers.disk_export import ExportedFile
 from minova.virt.libvirt.storage import disk_images, disk_owner
-from minova.virt.libvirt.storage.disk_images import Base
+from minova.virt.libvirt.storage.disk_images import BaseImage
 from tests.security.move_destination import GB, INSTANCE, KEY, MB, Destination, served
 
 ENCRYPTED = msgspec.structs.replace(
@@ -54,7 +54,7 @@ def encrypted(path: Path, below: Path | None = None) -> Path:
     if below is None:
         disk_images.empty(path, MB, nothing, KEY.secret)
     else:
-        base = Base(path=below, disk_format="raw", virtual_size=MB)
+        base = BaseImage(path=below, disk_format="raw", virtual_size=MB)
         disk_images.overlay(path, base, MB, nothing, nothing, KEY.secret)
     return path
 

@@ -15,15 +15,14 @@ import pytest
 
 from minova.objects.guests.guest_metadata import ADDRESS
 from minova.virt.namespaces.kernel import within
-from minova.virt.namespaces.namespaces import Namespaces
-from minova.virt.namespaces.network import Host as NamespaceHost
-from minova.virt.namespaces.network import LocalNetwork, Subnet
+from minova.virt.namespaces.namespaces import NetworkNamespaces
+from minova.virt.namespaces.network import GuestInterface, HostSubnet, LocalNetwork
 from minova.virt.namespaces.rules import CONNECTIONS_OF_A_PORT
 from tests.servers.veth_host import VethGuest, VethHost
 
 pytestmark = pytest.mark.timeout(120)
 OURS, THEIRS = str(uuid.uuid4()), str(uuid.uuid4())
-RANGE = Subnet(cidr="10.9.0.0/24", gateway="10.9.0.1", dhcp=False)
+RANGE = HostSubnet(cidr="10.9.0.0/24", gateway="10.9.0.1", dhcp=False)
 OUR_MAC, THEIR_MAC = "fa:16:3e:00:00:01", "fa:16:3e:00:00:02"
 # Prints what a server says, or the name of the error.
 ASK = """
@@ -127,15 +126,15 @@ def host() -> Iterator[VethHost]:
 
 
 @pytest.fixture
-def networks(host: VethHost, tmp_path: Path) -> Iterator[Namespaces]:
-    made = Namespaces(tmp_path / "run", host.path, f"@{host.name}", lambda: {"brflat"})
+def networks(host: VethHost, tmp_path: Path) -> Iterator[NetworkNamespaces]:
+    made = NetworkNamespaces(tmp_path / "run", host.path, f"@{host.name}", lambda: {"brflat"})
     yield made
     for network_id in made.records():
         made.remove(network_id)
 
 
 def add(
-    host: VethHost, networks: Namespaces, network_id: str, *subnets: Subnet, reachable: bool = False
+    host: VethHost, networks: NetworkNamespaces, network_id: str, *subnets: HostSubnet, reachable: bool = False
 ) -> LocalNetwork:
     host.bridge(network_id)
     network = LocalNetwork(network_id=network_id, subnets=subnets or (RANGE,), reachable=reachable)
@@ -186,7 +185,7 @@ def hears(place: VethHost | VethGuest, guest: VethGuest, *forged: str) -> str:
         return hearing.stdout.read().strip()
 
 
-def test_two_tenants_with_the_same_addresses_reach_their_own_alone(host: VethHost, networks: Namespaces) -> None:
+def test_two_tenants_with_the_same_addresses_reach_their_own_alone(host: VethHost, networks: NetworkNamespaces) -> None:
     """Finding 10: ranges needed not to overlap, so one tenant could learn and take the ranges of others."""
     for network_id in (OURS, THEIRS):
         add(host, networks, network_id)
@@ -201,7 +200,7 @@ def test_two_tenants_with_the_same_addresses_reach_their_own_alone(host: VethHos
             assert ask(guest, "198.51.100.1", 80) == "outside"
 
 
-def test_bug_metadata_of_another_tenant_with_the_same_address(host: VethHost, networks: Namespaces) -> None:
+def test_bug_metadata_of_another_tenant_with_the_same_address(host: VethHost, networks: NetworkNamespaces) -> None:
     """Finding 1: the host answered in the network with the more specific route, and took the caller for another tenant's guest."""
     for network_id in (OURS, THEIRS):
         add(host, networks, network_id)
@@ -217,9 +216,9 @@ def test_bug_metadata_of_another_tenant_with_the_same_address(host: VethHost, ne
             assert ask(guest, ADDRESS, 80) == network_id
 
 
-def test_bug_addresses_and_routes_of_a_deleted_subnet_stay(host: VethHost, networks: Namespaces) -> None:
+def test_bug_addresses_and_routes_of_a_deleted_subnet_stay(host: VethHost, networks: NetworkNamespaces) -> None:
     """Finding 1."""
-    more = Subnet(cidr="10.9.1.0/24", gateway="10.9.1.1", dhcp=False)
+    more = HostSubnet(cidr="10.9.1.0/24", gateway="10.9.1.1", dhcp=False)
     network = add(host, networks, OURS, RANGE, more, reachable=True)
     assert "10.9.1.0/24 via" in host.run("ip", "route")
     networks.ensure(LocalNetwork(network_id=network.network_id, subnets=(RANGE,), reachable=True))
@@ -233,16 +232,16 @@ def test_bug_addresses_and_routes_of_a_deleted_subnet_stay(host: VethHost, netwo
     assert "10.9." not in host.run("ip", "route")
 
 
-def test_bug_network_diverts_the_traffic_of_its_host(host: VethHost, networks: Namespaces) -> None:
+def test_bug_network_diverts_the_traffic_of_its_host(host: VethHost, networks: NetworkNamespaces) -> None:
     """Finding 4: a tenant took the range of the broker."""
     broker = host.neighbour("192.0.2.7/24", "192.0.2.2/24")
-    add(host, networks, OURS, Subnet(cidr="192.0.2.0/25", gateway="192.0.2.1", dhcp=False))
+    add(host, networks, OURS, HostSubnet(cidr="192.0.2.0/25", gateway="192.0.2.1", dhcp=False))
     guest = host.guest(OURS, OUR_MAC, "192.0.2.7/25", "192.0.2.1")
     with saying(broker, 5672, "broker"), saying(guest, 5672, "tenant"):
         assert ask(host, "192.0.2.7", 5672) == "broker"
 
 
-def test_bug_one_connection_tracking_for_all_networks(host: VethHost, networks: Namespaces) -> None:
+def test_bug_one_connection_tracking_for_all_networks(host: VethHost, networks: NetworkNamespaces) -> None:
     """Finding 5: with equal addresses the connection of one network opened the filters of another."""
     for network_id in (OURS, THEIRS):
         add(host, networks, network_id)
@@ -281,7 +280,7 @@ def test_bug_one_connection_tracking_for_all_networks(host: VethHost, networks: 
 
 
 @pytest.mark.parametrize("source", ["0.0.0.0", "10.9.0.5", "192.0.2.2", "169.254.0.1"])
-def test_bug_datagrams_reach_the_host(host: VethHost, networks: Namespaces, source: str) -> None:
+def test_bug_datagrams_reach_the_host(host: VethHost, networks: NetworkNamespaces, source: str) -> None:
     """Finding 6: from 0.0.0.0 to 0.0.0.0, which the kernel takes for a broadcast. A guest without filter sends anything."""
     network = add(host, networks, OURS)
     host.neighbour("192.0.2.7/24", "192.0.2.2/24")
@@ -302,11 +301,11 @@ def test_bug_guest_takes_the_dhcp_of_another_by_its_name_for_itself(host: VethHo
     """The filters of ports look at the source of a frame, and DHCP at the client that the message names. A refusal in the
     name of another guest took its address away for ten minutes.
     """
-    served = Subnet(cidr="10.9.0.0/24", gateway="10.9.0.1")
+    served = HostSubnet(cidr="10.9.0.0/24", gateway="10.9.0.1")
     # Not in pytest's folders: dnsmasq has a user of its own, and reads its files again.
     with tempfile.TemporaryDirectory(prefix="minova-dhcp-") as name:
         Path(name).chmod(0o755)
-        networks = Namespaces(Path(name) / "run", host.path, f"@{host.name}")
+        networks = NetworkNamespaces(Path(name) / "run", host.path, f"@{host.name}")
         add(host, networks, OURS, served)
         try:
             _ask_as_another(host, networks, served)
@@ -314,11 +313,11 @@ def test_bug_guest_takes_the_dhcp_of_another_by_its_name_for_itself(host: VethHo
             networks.remove(OURS)
 
 
-def _ask_as_another(host: VethHost, networks: Namespaces, served: Subnet) -> None:
+def _ask_as_another(host: VethHost, networks: NetworkNamespaces, served: HostSubnet) -> None:
     guests = {mac: host.guest(OURS, mac) for mac in (OUR_MAC, THEIR_MAC)}
     attacker, victim = guests.values()
     for number, (mac, guest) in enumerate(guests.items(), 5):
-        networks.enter(OURS, NamespaceHost(mac=mac, address=f"10.9.0.{number}", tap=guest.tap))
+        networks.enter(OURS, GuestInterface(mac=mac, address=f"10.9.0.{number}", tap=guest.tap))
     unserved = host.guest(OURS, "fa:16:3e:00:00:03")
     discover, decline = ("1", "10.9.0.6", served.gateway), ("4", "10.9.0.6", served.gateway)
 
@@ -336,10 +335,10 @@ def _ask_as_another(host: VethHost, networks: Namespaces, served: Subnet) -> Non
 
 
 def test_host_reaches_guests_of_reachable_networks_and_no_other_machine_does(
-    host: VethHost, networks: Namespaces
+    host: VethHost, networks: NetworkNamespaces
 ) -> None:
     add(host, networks, OURS, reachable=True)
-    hidden = Subnet(cidr="10.8.0.0/24", gateway="10.8.0.1", dhcp=False)
+    hidden = HostSubnet(cidr="10.8.0.0/24", gateway="10.8.0.1", dhcp=False)
     add(host, networks, THEIRS, hidden)
     beside = host.neighbour("198.51.100.1/24", "198.51.100.2/24")
     guest = host.guest(OURS, OUR_MAC, "10.9.0.5/24", RANGE.gateway)
@@ -355,13 +354,13 @@ def test_host_reaches_guests_of_reachable_networks_and_no_other_machine_does(
             assert inside.recv(10) == b"other"
 
 
-def test_bug_compute_gives_its_host_a_route_that_it_has(host: VethHost, networks: Namespaces) -> None:
+def test_bug_compute_gives_its_host_a_route_that_it_has(host: VethHost, networks: NetworkNamespaces) -> None:
     """minova-compute compared the routes, and the helper believed it: `route replace` took the host's own route away."""
     host.neighbour("192.0.2.7/24", "192.0.2.2/24")
     before = host.run("ip", "route")
     host.bridge(OURS)
     for cidr, gateway in (("192.0.2.0/24", "192.0.2.1"), ("192.0.2.0/25", "192.0.2.1"), ("192.0.0.0/16", "192.0.0.1")):
-        stolen = Subnet(cidr=cidr, gateway=gateway, dhcp=False)
+        stolen = HostSubnet(cidr=cidr, gateway=gateway, dhcp=False)
         with pytest.raises(ValueError, match="overlaps 192"):
             networks.ensure(LocalNetwork(network_id=OURS, subnets=(stolen,), reachable=True))
         assert host.run("ip", "route") == before
@@ -373,7 +372,7 @@ def test_bug_compute_gives_its_host_a_route_that_it_has(host: VethHost, networks
     assert f"{RANGE.cidr} via {networks.records()[THEIRS].network_end} dev {network.uplink}" in host.run("ip", "route")
 
 
-def test_bug_any_interface_is_tracked_as_a_bridge(host: VethHost, networks: Namespaces) -> None:
+def test_bug_any_interface_is_tracked_as_a_bridge(host: VethHost, networks: NetworkNamespaces) -> None:
     """A caller of the helper could take the connections of its host apart, by the name of any interface."""
     host.neighbour("192.0.2.7/24", "192.0.2.2/24")
     with pytest.raises(ValueError, match="no bridge of"):
@@ -382,7 +381,7 @@ def test_bug_any_interface_is_tracked_as_a_bridge(host: VethHost, networks: Name
 
 
 def test_bug_guest_with_many_addresses_held_all_connections_of_the_metadata_service(
-    host: VethHost, networks: Namespaces
+    host: VethHost, networks: NetworkNamespaces
 ) -> None:
     add(host, networks, OURS)
     mine = [f"10.9.0.{number}" for number in range(10, 50)]
@@ -390,8 +389,8 @@ def test_bug_guest_with_many_addresses_held_all_connections_of_the_metadata_serv
     for address in mine[1:]:
         attacker.run("ip", "address", "add", f"{address}/24", "dev", "eth0")
     other = host.guest(OURS, THEIR_MAC, "10.9.0.5/24", RANGE.gateway)
-    networks.enter(OURS, NamespaceHost(mac=OUR_MAC, address=mine[0], tap=attacker.tap))
-    networks.enter(OURS, NamespaceHost(mac=THEIR_MAC, address="10.9.0.5", tap=other.tap))
+    networks.enter(OURS, GuestInterface(mac=OUR_MAC, address=mine[0], tap=attacker.tap))
+    networks.enter(OURS, GuestInterface(mac=THEIR_MAC, address="10.9.0.5", tap=other.tap))
     with networks.listener(OURS) as listening, _answering(listening, "metadata"):
         assert set(attacker.python(ASK_AGAIN, ADDRESS, "80", "300").split()) == {"metadata"}, "one after the other"
     with networks.listener(OURS):

@@ -17,7 +17,7 @@ from minova.metadata import service
 from minova.metadata.guests import NETWORK_ID, LocalGuest, LocalGuests
 from minova.metadata.recent import BURST
 from minova.objects.guests.guest_metadata import GuestMetadata
-from minova.virt.namespaces.network import LocalNetwork, Subnet
+from minova.virt.namespaces.network import HostSubnet, LocalNetwork
 from tests.cluster import wait_for
 from tests.fakes.host_networks import FakeHostNetworks
 from tests.functional.metadata.test_service import Served
@@ -65,7 +65,7 @@ def listeners(conductor: Conductor, monkeypatch: pytest.MonkeyPatch) -> Iterator
         network_id: socket.create_server(("127.0.0.1", 0), backlog=512) for network_id in (NETWORK, OTHER_NETWORK)
     }
     networks = FakeHostNetworks(listening.__getitem__)
-    subnet = Subnet(cidr="10.1.0.0/24", gateway="10.1.0.1")
+    subnet = HostSubnet(cidr="10.1.0.0/24", gateway="10.1.0.1")
     for network_id in listening:
         networks.ensure(LocalNetwork(network_id=network_id, subnets=(subnet,)))
     running = service.local(conf, cast(ConductorApi, conductor), networks)

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from minova.virt.namespaces.helper import OF_METADATA, Helper
-from minova.virt.namespaces.namespaces import Namespaces
-from minova.virt.namespaces.network import LocalNetwork, Subnet
+from minova.virt.namespaces.namespaces import NetworkNamespaces
+from minova.virt.namespaces.network import HostSubnet, LocalNetwork
 from tests.security.test_local_networks import saying
 from tests.servers.veth_host import VethHost
 
@@ -55,10 +55,10 @@ def helper() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="minova-helper-") as name, VethHost() as host:
         folder = Path(name)
         folder.chmod(0o755)
-        networks = Namespaces(folder / "run", host.path, f"@{host.name}")
+        networks = NetworkNamespaces(folder / "run", host.path, f"@{host.name}")
         host.bridge(NETWORK)
         networks.ensure(
-            LocalNetwork(network_id=NETWORK, subnets=(Subnet(cidr="10.9.0.0/24", gateway="10.9.0.1", dhcp=False),))
+            LocalNetwork(network_id=NETWORK, subnets=(HostSubnet(cidr="10.9.0.0/24", gateway="10.9.0.1", dhcp=False),))
         )
         guest = host.guest(NETWORK, "fa:16:3e:00:00:01", "10.9.0.5/24", "10.9.0.1")
         path = folder / "socket" / "network.sock"

@@ -9,7 +9,7 @@ import pytest
 
 from minova.errors import DiskFull, HypervisorError
 from minova.virt.libvirt.migration.file_bounds import LARGEST_LOG, FileBounds
-from minova.virt.libvirt.storage.disk_images import Base
+from minova.virt.libvirt.storage.disk_images import BaseImage
 from tests.security.move_destination import GB, INSTANCE, MB, Destination, served
 
 
@@ -73,7 +73,7 @@ def test_the_earlier_flavor_counts_too() -> None:
 
 def test_a_disk_without_a_size_in_the_flavor_is_as_large_as_its_image(tmp_path: Path) -> None:
     free = msgspec.structs.replace(INSTANCE, flavor=msgspec.structs.replace(INSTANCE.flavor, root_gb=0))
-    bounds = FileBounds(free, Base(path=tmp_path, disk_format="qcow2", virtual_size=3 * GB))
+    bounds = FileBounds(free, BaseImage(path=tmp_path, disk_format="qcow2", virtual_size=3 * GB))
     bounds.require_disk("disk", 3 * GB)
     with pytest.raises(HypervisorError):
         bounds.require_disk("disk", 4 * GB)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from minova.virt.namespaces.kernel import NAMED
-from minova.virt.namespaces.namespaces import RUN, Namespaces
+from minova.virt.namespaces.namespaces import RUN, NetworkNamespaces
 
 PREFIX = "host-"
 
@@ -26,7 +26,7 @@ def remove_left_networks() -> None:
     subprocess.run(["ip", "netns", "add", name], check=True)
     try:
         for number in dead:
-            left = Namespaces(hosts[number], NAMED / name, f"@{number}")
+            left = NetworkNamespaces(hosts[number], NAMED / name, f"@{number}")
             for network_id in left.records():
                 left.remove(network_id)
             shutil.rmtree(hosts[number], ignore_errors=True)

@@ -12,7 +12,7 @@ from minova.cmd.commands import recovery
 from minova.conductor.moves.in_progress import KIND
 from minova.db.engine import Database
 from minova.db.models import Instance, Migration, Task
-from minova.db.recovery.cloud import Record
+from minova.db.recovery.cloud import CloudRecord
 from tests.cluster import wait_for
 from tests.servers.postgresql import client
 from tests.soak.cloud import Cloud
@@ -157,8 +157,8 @@ class Recovery:
             self._cloud.cli("server", "delete", uuid)
         return not back
 
-    def _record(self) -> Record:
-        def found() -> Record | None:
+    def _record(self) -> CloudRecord:
+        def found() -> CloudRecord | None:
             try:
                 return recovery.find(self._database).row
             except errors.ServiceUnavailable:

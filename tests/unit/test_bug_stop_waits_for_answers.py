@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from minova.service import PERIODIC_STOP, SERVER_STOP, PeriodicTask, Service
+from minova.service import PERIODIC_STOP, SERVER_STOP, PeriodicTask, RpcService
 
 
 class Stuck:
@@ -45,7 +45,7 @@ class Stuck:
 
 def test_a_stop_leaves_first_and_does_not_wait_for_what_never_ends(caplog: pytest.LogCaptureFixture) -> None:
     stuck = Stuck()
-    service = Service("minova-test", stuck, lambda: stuck, threading.Event(), leave=stuck.leave)
+    service = RpcService("minova-test", stuck, lambda: stuck, threading.Event(), leave=stuck.leave)
     service.start()
     assert stuck.begun.wait(30)
     begun = time.monotonic()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from minova import errors
-from minova.service import PeriodicTask, Service, run, run_periodic, until_available
+from minova.service import PeriodicTask, RpcService, run, run_periodic, until_available
 
 
 class Book:
@@ -68,14 +68,14 @@ class Part:
 
 def test_a_service_listens_only_when_its_host_is_ready() -> None:
     book = Book()
-    service = Service("minova-test", book, lambda: book, threading.Event())
+    service = RpcService("minova-test", book, lambda: book, threading.Event())
     service.start()
     assert book.notes == ["init_host", "pre_start_hook", "listen", "post_start_hook", "periodic_tasks"]
 
 
 def test_a_service_stops_listening_before_its_work_ends() -> None:
     book, work = Book(), Book()
-    service = Service("minova-test", work, lambda: book, threading.Event())
+    service = RpcService("minova-test", work, lambda: book, threading.Event())
     service.start()
     service.stop()
     assert book.notes == ["listen", "stop", "wait"]
@@ -84,7 +84,7 @@ def test_a_service_stops_listening_before_its_work_ends() -> None:
 
 def test_a_service_that_never_listened_can_be_stopped() -> None:
     book = Book(fails="init_host")
-    service = Service("minova-test", book, lambda: book, threading.Event())
+    service = RpcService("minova-test", book, lambda: book, threading.Event())
     with pytest.raises(RuntimeError):
         service.start()
     service.stop()

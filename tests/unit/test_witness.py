@@ -5,39 +5,43 @@ from pathlib import Path
 import pytest
 
 from minova import errors
-from minova.objects.hosts.cloud import CloudState, Mark, Seen, Shown, Verdict
+from minova.objects.hosts.cloud import CloudState, CounterMark, DatabaseState, WitnessRecord, WitnessVerdict
 from minova.witness import WRITE_INTERVAL, Witness
 
-STATE = CloudState(uuid="cloud", history="first", marks=(Mark("a", 1, 10.0),))
-LATER = CloudState(uuid="cloud", history="first", marks=(Mark("a", 2, 11.0),))
+STATE = CloudState(uuid="cloud", history="first", marks=(CounterMark("a", 1, 10.0),))
+LATER = CloudState(uuid="cloud", history="first", marks=(CounterMark("a", 2, 11.0),))
 
 
 def test_another_process_knows_what_was_seen(tmp_path: Path) -> None:
     Witness(tmp_path / "folder" / "cloud").learn(STATE, 0.0)
-    assert Witness(tmp_path / "folder" / "cloud").seen == Seen(uuid="cloud", history="first", marks=STATE.marks)
+    assert Witness(tmp_path / "folder" / "cloud").seen == WitnessRecord(
+        uuid="cloud", history="first", marks=STATE.marks
+    )
 
 
 def test_marks_are_written_from_time_to_time(tmp_path: Path) -> None:
     witness = Witness(tmp_path / "cloud")
     witness.learn(STATE, 0.0)
     witness.learn(LATER, WRITE_INTERVAL / 2)
-    assert Witness(tmp_path / "cloud").seen == Seen(uuid="cloud", history="first", marks=STATE.marks)
+    assert Witness(tmp_path / "cloud").seen == WitnessRecord(uuid="cloud", history="first", marks=STATE.marks)
     witness.learn(LATER, WRITE_INTERVAL)
-    witness.learn(CloudState(uuid="cloud", history="first", marks=(Mark("a", 3, 12.0),)), 2 * WRITE_INTERVAL)
-    assert Witness(tmp_path / "cloud").seen == Seen(uuid="cloud", history="first", marks=(Mark("a", 3, 12.0),))
+    witness.learn(CloudState(uuid="cloud", history="first", marks=(CounterMark("a", 3, 12.0),)), 2 * WRITE_INTERVAL)
+    assert Witness(tmp_path / "cloud").seen == WitnessRecord(
+        uuid="cloud", history="first", marks=(CounterMark("a", 3, 12.0),)
+    )
 
 
 def test_a_new_history_is_written_at_once(tmp_path: Path) -> None:
     witness = Witness(tmp_path / "cloud")
     witness.learn(STATE, 0.0)
     witness.learn(CloudState(uuid="cloud", history="second"), 0.1)
-    assert Witness(tmp_path / "cloud").seen == Seen(uuid="cloud", history="second")
+    assert Witness(tmp_path / "cloud").seen == WitnessRecord(uuid="cloud", history="second")
 
 
 def test_a_new_witness_believes_any_database_that_has_an_identity(tmp_path: Path) -> None:
     witness = Witness(tmp_path / "cloud")
-    assert witness.judge(Shown(uuid="any")).verdict is Verdict.AGREES
-    assert witness.judge(Shown(uuid=None)).verdict is Verdict.UNKNOWN
+    assert witness.judge(DatabaseState(uuid="any")).verdict is WitnessVerdict.AGREES
+    assert witness.judge(DatabaseState(uuid=None)).verdict is WitnessVerdict.UNKNOWN
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"uuid": 1}', b"\xff\xfe", b"[]"])
@@ -53,5 +57,5 @@ def test_a_folder_that_cannot_be_written_is_no_reason_to_stop(tmp_path: Path, ca
     witness._path = tmp_path / "file" / "cloud"  # a folder that cannot be made, for root, too
     witness.learn(STATE, 0.0)
     witness.learn(CloudState(uuid="cloud", history="second"), 0.0)
-    assert witness.seen == Seen(uuid="cloud", history="second")
+    assert witness.seen == WitnessRecord(uuid="cloud", history="second")
     assert len([record for record in caplog.records if "cannot be written" in record.message]) == 1

@@ -36,22 +36,22 @@ def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) ->
 
     The client itself may have written the entries to the left of that address.
     """
-    found = _parse(peer)
-    if found is None:
+    address = _parse(peer)
+    if address is None:
         return peer
     for part in reversed(forwarded_for.split(",")):
-        if not any(found in network for network in trusted):
+        if not any(address in network for network in trusted):
             break
         parsed = _parse(part.strip())
         if parsed is None:
             break
-        found = parsed
-    return str(found)
+        address = parsed
+    return str(address)
 
 
 def in_networks(address: str, networks: Sequence[Network]) -> bool:
-    found = _parse(address)
-    return found is not None and any(found in network for network in networks)
+    parsed_address = _parse(address)
+    return parsed_address is not None and any(parsed_address in network for network in networks)
 
 
 def drop_forged(env: dict[str, Any], trusted: Sequence[Network]) -> None:

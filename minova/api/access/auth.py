@@ -26,7 +26,7 @@ from minova.api.access.addresses import Network, client_address, parse_networks
 from minova.api.access.authenticator import Authenticator, Unauthenticated
 from minova.api.access.failure_table import FailureTable
 from minova.api.access.origin import is_loopback, require_local_host
-from minova.api.access.throttle import Attempt, Throttle
+from minova.api.access.throttle import PasswordCheck, Throttle
 from minova.api.policies.users import Identity, Users, with_implied
 
 # Seconds that a valid password is cached: bcrypt takes 50 to 200 ms of a CPU for each request.
@@ -275,7 +275,7 @@ def _cost_of(hashed: bytes) -> int:
     return int(hashed[4:6])
 
 
-def _log_failure(user: str, address: str, attempt: Attempt) -> None:
+def _log_failure(user: str, address: str, attempt: PasswordCheck) -> None:
     """Logs a failed login. The address comes first, so that no user name can imitate it."""
     delay = f"; the next attempt must wait {attempt.delay:.0f} s" if attempt.delay else ""
     LOG.warning(

@@ -58,8 +58,8 @@ class FailureTable:
 
     def get(self, key: bytes) -> Failures | None:
         for slot in self._slots(key):
-            found, count, last, blocked_until = _SLOT.unpack_from(self._memory, slot)
-            if found == key:
+            stored_key, count, last, blocked_until = _SLOT.unpack_from(self._memory, slot)
+            if stored_key == key:
                 return Failures(count, last, blocked_until)
         return None
 

@@ -36,7 +36,7 @@ class TooManyFailures(errors.MinovaError):
         super().__init__(f"There were too many failed logins. Try again in {self.retry_after} s.")
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+class PasswordCheck(msgspec.Struct, frozen=True, kw_only=True):
     """One check of a password, which counts as a failure until it succeeds.
 
     `delay`: the seconds until the next attempt is allowed.
@@ -62,7 +62,7 @@ class Throttle:
         with self._table.locked():
             self._require_unblocked(self._key(user, address), self._key(None, address))
 
-    def begin(self, user: str, address: str) -> Attempt:
+    def begin(self, user: str, address: str) -> PasswordCheck:
         """Raises TooManyFailures as `check` does. Counts the attempt at once, so that concurrent guesses count.
 
         A refused attempt does not count and makes no entry: flushing the table takes many addresses.
@@ -73,9 +73,9 @@ class Throttle:
             of_user = self._count(pair, FREE_OF_USER)
             of_address = self._count(alone, FREE_OF_ADDRESS)
             delay = max(of_user.blocked_until, of_address.blocked_until) - self._clock()
-            return Attempt(keys=(pair, alone), count=of_user.count, delay=max(delay, 0.0))
+            return PasswordCheck(keys=(pair, alone), count=of_user.count, delay=max(delay, 0.0))
 
-    def succeeded(self, attempt: Attempt) -> None:
+    def succeeded(self, attempt: PasswordCheck) -> None:
         """Forgets the user's failures at this address. The failures of other users at this address stay."""
         pair, alone = attempt.keys
         with self._table.locked():

@@ -21,7 +21,7 @@ else:
     NeutronClient = Any
 
 
-class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
+class ComputeApiCollaborators(msgspec.Struct, frozen=True, kw_only=True):
     """`db`: read-only; the conductor makes all changes.
     `compute`: returns a client of the compute service of a host.
     `waiting`: places for requests that wait for a guest.

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.http.microversions import History, changed, text
@@ -50,7 +50,7 @@ BODY_HISTORY = History(
 )
 
 
-def create(api: Collaborators, call: Call) -> dict[str, Any]:
+def create(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Answers 200 if every event is accepted, else 207; each event has its own code.
 
     Raises BadRequest if the microversion does not have the name of an event.
@@ -64,7 +64,7 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
         for event in body.events:
             row = instances.instance(session, event.server_uuid, None)
             host = None if row is None else row.host
-            answers.append((event, _code(event, known=row is not None, host=host)))
+            answers.append((event, _code(event, server_exists=row is not None, host=host)))
             if api.neutron is not None and host is not None and event.name.startswith(_OF_NEUTRON):
                 changed_on[event.server_uuid] = host
     for instance_uuid, host in changed_on.items():
@@ -76,15 +76,15 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def _check_name(call: Call, name: str) -> None:
-    taken = [known for known, since in SINCE.items() if call.since(since) or call.shows_all]
+    taken = [event_name for event_name, since in SINCE.items() if call.since(since) or call.shows_all]
     if name not in taken:
         raise errors.BadRequest(
             f"Invalid input for field/attribute name. Value: {name[:64]}. '{name[:64]}' is not one of {taken} at {text(call.version)}"
         )
 
 
-def _code(event: NewEvent, *, known: bool, host: str | None) -> int:
-    if not known:
+def _code(event: NewEvent, *, server_exists: bool, host: str | None) -> int:
+    if not server_exists:
         return 404
     if event.name in TAGGED and event.tag is None:
         return 400

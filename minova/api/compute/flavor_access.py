@@ -6,7 +6,7 @@ import msgspec
 
 from minova import errors
 from minova.api.compute import flavors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.codecs import Decoder
@@ -27,7 +27,7 @@ PUBLIC_REFUSED = "2.7"
 _DECODER: Decoder[OneProject] = Decoder(OneProject)
 
 
-def index(api: Collaborators, call: Call) -> dict[str, Any]:
+def index(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     flavor = flavors.find(api, call, call.path["flavor_id"])
     if flavor.is_public:
         raise errors.NotFound("Access list not available for public flavors.")
@@ -35,7 +35,7 @@ def index(api: Collaborators, call: Call) -> dict[str, Any]:
         return _shown(flavor.flavorid, rows.projects(session, flavor.flavorid))
 
 
-def act(api: Collaborators, call: Call) -> dict[str, Any]:
+def act(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Runs the action, which is the only key of the body.
 
     Raises BadRequest if there is no such action, or not exactly one; Conflict if the project has access already, or the
@@ -47,14 +47,14 @@ def act(api: Collaborators, call: Call) -> dict[str, Any]:
     if name not in POLICIES:
         raise errors.BadRequest(f"There is no such action: {name[:64]}. There are {', '.join(POLICIES)}.")
     try:
-        wanted = _DECODER.from_builtins(arguments)
+        project = _DECODER.from_builtins(arguments)
     except msgspec.ValidationError as error:
         raise errors.BadRequest(f"Invalid input for {name}: {error}") from None
     flavor = flavors.find(api, call, call.path["flavor_id"])
     if name == ADD and flavor.is_public and (call.since(PUBLIC_REFUSED) or call.shows_all):
         raise errors.Conflict("Can not add access to a public flavor.")
     change = api.conductor.add_flavor_access if name == ADD else api.conductor.remove_flavor_access
-    return _shown(flavor.flavorid, change(call.ctx, flavorid=flavor.flavorid, project_id=wanted.tenant))
+    return _shown(flavor.flavorid, change(call.ctx, flavorid=flavor.flavorid, project_id=project.tenant))
 
 
 def _shown(flavorid: str, projects: tuple[str, ...]) -> dict[str, Any]:

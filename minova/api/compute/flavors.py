@@ -9,13 +9,13 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.http import links, names
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.http.links import Link
 from minova.api.http.microversions import History, added, changed, removed
-from minova.api.http.structs import Boolean, Int64, Page, is_true, page_size
+from minova.api.http.structs import Boolean, Int64, PageQuery, is_true, page_size
 from minova.api.policies.base import AUTHENTICATED
 from minova.db.api_queries import flavors
 from minova.db.api_queries.patterns import parse
@@ -63,7 +63,7 @@ class CreateFlavor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     flavor: NewFlavor
 
 
-class FlavorsQuery(Page, frozen=True, kw_only=True):
+class FlavorsQuery(PageQuery, frozen=True, kw_only=True):
     """`name` is a regular expression."""
 
     name: str | None = None
@@ -143,7 +143,7 @@ def visible(session: Session, flavorid: str, call: Call) -> Flavor | None:
     return flavor if flavorid in flavors.accessible(session, call.ctx.project_id) else None
 
 
-def find(api: Collaborators, call: Call, flavorid: str) -> Flavor:
+def find(api: ComputeApiCollaborators, call: Call, flavorid: str) -> Flavor:
     with api.db.read() as session:
         flavor = visible(session, flavorid, call)
     if flavor is None:
@@ -151,19 +151,19 @@ def find(api: Collaborators, call: Call, flavorid: str) -> Flavor:
     return flavor
 
 
-def list_flavors(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_flavors(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     return _page(api, call, detailed=False)
 
 
-def list_detail(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_detail(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     return _page(api, call, detailed=True)
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     return {"flavor": view(call, find(api, call, call.path["flavor_id"]))}
 
 
-def create(api: Collaborators, call: Call) -> dict[str, Any]:
+def create(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     body: NewFlavor = call.body.flavor
     _check_specs(call, body.extra_specs)
     flavor = Flavor(
@@ -182,7 +182,7 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"flavor": view(call, api.conductor.create_flavor(call.ctx, flavor=flavor))}
 
 
-def update(api: Collaborators, call: Call) -> dict[str, Any]:
+def update(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Changes the description, the only attribute of a flavor that can be changed."""
     find(api, call, call.path["flavor_id"])
     body: ChangedFlavor = call.body.flavor
@@ -190,7 +190,7 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"flavor": view(call, flavor)}
 
 
-def delete(api: Collaborators, call: Call) -> None:
+def delete(api: ComputeApiCollaborators, call: Call) -> None:
     find(api, call, call.path["flavor_id"])
     api.conductor.delete_flavor(call.ctx, flavorid=call.path["flavor_id"])
 
@@ -198,15 +198,15 @@ def delete(api: Collaborators, call: Call) -> None:
 def _flavorid(requested: str | int | None) -> str:
     if requested is None or requested == "auto":
         return str(uuid.uuid4())
-    wanted = str(requested)
-    if not FLAVOR_ID.fullmatch(wanted) or wanted != wanted.strip():
+    flavorid = str(requested)
+    if not FLAVOR_ID.fullmatch(flavorid) or flavorid != flavorid.strip():
         raise errors.BadRequest(
             "Invalid input for field flavor.id: 1 to 255 letters, digits, spaces, or any of . - _ are allowed."
         )
-    return wanted
+    return flavorid
 
 
-def _page(api: Collaborators, call: Call, *, detailed: bool) -> dict[str, Any]:
+def _page(api: ComputeApiCollaborators, call: Call, *, detailed: bool) -> dict[str, Any]:
     query: FlavorsQuery = call.query
     keys = SORT_KEYS | BY_AGE if call.has(ANSWER_HISTORY, "rxtx_factor") else (SORT_KEYS | BY_AGE) - {"rxtx_factor"}
     if query.sort_key not in keys or query.sort_dir not in ("asc", "desc"):
@@ -308,11 +308,11 @@ class CreateSpecs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     extra_specs: ExtraSpecs
 
 
-def list_specs(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_specs(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     return {"extra_specs": find(api, call, call.path["flavor_id"]).extra_specs}
 
 
-def show_spec(api: Collaborators, call: Call) -> dict[str, str]:
+def show_spec(api: ComputeApiCollaborators, call: Call) -> dict[str, str]:
     """Raises NotFound if the flavor does not have the key."""
     flavor, key = find(api, call, call.path["flavor_id"]), call.path["key"]
     if key not in flavor.extra_specs:
@@ -320,14 +320,14 @@ def show_spec(api: Collaborators, call: Call) -> dict[str, str]:
     return {key: flavor.extra_specs[key]}
 
 
-def create_specs(api: Collaborators, call: Call) -> dict[str, Any]:
+def create_specs(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Sets the keys of the body and keeps all other keys."""
     extra_specs: ExtraSpecs = call.body.extra_specs
     _set_specs(api, call, extra_specs)
     return {"extra_specs": extra_specs}
 
 
-def update_spec(api: Collaborators, call: Call) -> ExtraSpecs:
+def update_spec(api: ComputeApiCollaborators, call: Call) -> ExtraSpecs:
     """Raises BadRequest if the body has another key than the path."""
     extra_specs: ExtraSpecs = call.body
     if [*extra_specs] != [call.path["key"]]:
@@ -336,13 +336,13 @@ def update_spec(api: Collaborators, call: Call) -> ExtraSpecs:
     return extra_specs
 
 
-def delete_spec(api: Collaborators, call: Call) -> None:
+def delete_spec(api: ComputeApiCollaborators, call: Call) -> None:
     flavor = find(api, call, call.path["flavor_id"])
     unset: dict[str, str | None] = {call.path["key"]: None}
     api.conductor.update_flavor_extra_specs(call.ctx, flavorid=flavor.flavorid, extra_specs=unset)
 
 
-def _set_specs(api: Collaborators, call: Call, extra_specs: ExtraSpecs) -> None:
+def _set_specs(api: ComputeApiCollaborators, call: Call, extra_specs: ExtraSpecs) -> None:
     flavor = find(api, call, call.path["flavor_id"])
     changes: dict[str, str | None] = {key: str(value) for key, value in extra_specs.items()}
     _check_specs(call, extra_specs)

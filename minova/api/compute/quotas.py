@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.http.microversions import History, added, removed
@@ -47,7 +47,7 @@ LimitText = Annotated[str, msgspec.Meta(pattern=r"^-?[0-9]{1,10}$")]
 Settable = Limit | LimitText | msgspec.UnsetType
 
 
-class NewLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class NewComputeLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Numbers may be strings, as in Nova."""
 
     instances: Settable = msgspec.UNSET
@@ -69,7 +69,7 @@ class NewLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     image_size_total: Settable = msgspec.UNSET
 
 
-class NewQuotaSet(NewLimits, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class NewQuotaSet(NewComputeLimits, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """`force`: permits limits below the usage. `tenant_id` has no effect, as in Nova."""
 
     force: Boolean = False
@@ -81,14 +81,14 @@ class UpdateQuotaSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class UpdateQuotaClassSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    quota_class_set: NewLimits
+    quota_class_set: NewComputeLimits
 
 
 _OF_NETWORKS = ("fixed_ips", "floating_ips", "security_groups", "security_group_rules")
 _OF_FILES = ("injected_files", "injected_file_content_bytes", "injected_file_path_bytes")
 _OF_GROUPS = ("server_groups", "server_group_members")
 BODY_HISTORY = History(NewQuotaSet, removed("2.36", *_OF_NETWORKS), removed("2.57", *_OF_FILES))
-TAKEN_OF_CLASSES = History(NewLimits, removed("2.50", *_OF_NETWORKS), removed("2.57", *_OF_FILES))
+TAKEN_OF_CLASSES = History(NewComputeLimits, removed("2.50", *_OF_NETWORKS), removed("2.57", *_OF_FILES))
 ANSWER_HISTORY = History(None, removed("2.36", *_OF_NETWORKS), removed("2.57", *_OF_FILES), title="quota_set")
 SHOWN_OF_CLASSES = History(
     None,
@@ -137,13 +137,13 @@ ASKED_LIMITS = History(LimitsQuery, strict_since=(2, 75))
 # -- quota sets --------------------------------------------------------------------------------------------------------
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     project_id = _project(call, of_user=True)
     with api.db.read() as session:
         return {"quota_set": {"id": project_id, **_shown(call, quotas.limits_of(session, api.conf, project_id))}}
 
 
-def detail(api: Collaborators, call: Call) -> dict[str, Any]:
+def detail(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     project_id = _project(call, of_user=True)
     with api.db.read() as session:
         limits = quotas.limits_of(session, api.conf, project_id)
@@ -152,12 +152,12 @@ def detail(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"quota_set": {"id": project_id, **rows}}
 
 
-def show_defaults(api: Collaborators, call: Call) -> dict[str, Any]:
+def show_defaults(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         return {"quota_set": {"id": _named(call), **_shown(call, quotas.defaults(session, api.conf))}}
 
 
-def update(api: Collaborators, call: Call) -> dict[str, Any]:
+def update(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Raises BadRequest if a limit is below the usage and force is not set."""
     project_id = _project(call)
     body: NewQuotaSet = call.body.quota_set
@@ -166,7 +166,7 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
         return {"quota_set": _shown(call, quotas.limits_of(session, api.conf, project_id))}
 
 
-def delete(api: Collaborators, call: Call) -> None:
+def delete(api: ComputeApiCollaborators, call: Call) -> None:
     """Keeps the limits that the Network API sets, as with Neutron."""
     resources = tuple(resource.name for resource in RESOURCES.values() if not resource.in_network)
     api.conductor.delete_quota_set(call.ctx, project_id=_project(call), resources=resources)
@@ -175,13 +175,13 @@ def delete(api: Collaborators, call: Call) -> None:
 # -- classes -----------------------------------------------------------------------------------------------------------
 
 
-def show_class(api: Collaborators, call: Call) -> dict[str, Any]:
+def show_class(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     name = _named(call)
     with api.db.read() as session:
         return {"quota_class_set": {"id": name, **_shown_class(call, quotas.defaults(session, api.conf, name))}}
 
 
-def update_class(api: Collaborators, call: Call) -> dict[str, Any]:
+def update_class(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     name = _named(call)
     limits = _wanted(call.body.quota_class_set)
     api.conductor.update_quota_class_set(call.ctx, class_name=name, limits=limits)
@@ -192,7 +192,7 @@ def update_class(api: Collaborators, call: Call) -> dict[str, Any]:
 # -- limits ------------------------------------------------------------------------------------------------------------
 
 
-def limits(api: Collaborators, call: Call) -> dict[str, Any]:
+def limits(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Returns the limits of the caller's own project, or of another one if the policy permits it."""
     query: LimitsQuery = call.query
     project_id = query.tenant_id or call.ctx.project_id
@@ -241,10 +241,10 @@ def _shown_class(call: Call, limits: Mapping[str, int]) -> dict[str, int]:
     return _shown(call, limits, SHOWN_OF_CLASSES)
 
 
-def _wanted(body: NewLimits) -> dict[str, int]:
+def _wanted(body: NewComputeLimits) -> dict[str, int]:
     """Raises BadRequest if a string holds a number that is too large."""
-    wanted = {name: getattr(body, name) for name in NewLimits.__struct_fields__}
-    given = {name: int(value) for name, value in wanted.items() if value is not msgspec.UNSET}
+    body_limits = {name: getattr(body, name) for name in NewComputeLimits.__struct_fields__}
+    given = {name: int(value) for name, value in body_limits.items() if value is not msgspec.UNSET}
     for name, value in given.items():
         if not UNLIMITED <= value <= 0x7FFFFFFF:
             raise errors.BadRequest(f"Quota limit for {name} must be from -1 to 2147483647, and is {value}.")

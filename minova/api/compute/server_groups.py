@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.http import names
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
@@ -19,24 +19,24 @@ Policy = Literal["affinity", "anti-affinity", "soft-affinity", "soft-anti-affini
 AtLeastOne = Annotated[int, msgspec.Meta(ge=1, le=0x7FFFFFFF)]
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class GroupRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_server_per_host: AtLeastOne | msgspec.UnsetType = msgspec.UNSET
 
 
-class NewGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NewServerGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`policies`: a list of one policy; `policy` and `rules` replace it."""
 
     name: str
     policies: Annotated[list[Policy], msgspec.Meta(min_length=1, max_length=1)] | msgspec.UnsetType = msgspec.UNSET
     policy: Policy | msgspec.UnsetType = msgspec.UNSET
-    rules: Rules | msgspec.UnsetType = msgspec.UNSET
+    rules: GroupRules | msgspec.UnsetType = msgspec.UNSET
 
 
 class CreateGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    server_group: NewGroup
+    server_group: NewServerGroup
 
 
-class GroupsQuery(msgspec.Struct, frozen=True, kw_only=True):
+class ServerGroupsQuery(msgspec.Struct, frozen=True, kw_only=True):
     all_projects: str | None = None
     limit: Int64 | None = None
     offset: Int64 = 0
@@ -56,9 +56,9 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
     rules: dict[str, int]
 
 
-QUERY_HISTORY = History(GroupsQuery, strict_since=(2, 75))
+QUERY_HISTORY = History(ServerGroupsQuery, strict_since=(2, 75))
 BODY_HISTORY = History(
-    NewGroup,
+    NewServerGroup,
     changed("2.15", "policies", note="soft-affinity and soft-anti-affinity are taken"),
     added("2.64", "policy", "rules"),
     removed("2.64", "policies"),
@@ -72,11 +72,11 @@ ANSWER_HISTORY = History(
 )
 
 
-def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_groups(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Lists the groups of all projects if the request wants that and the policy permits it; otherwise those of the
     caller's project, as in Nova.
     """
-    query: GroupsQuery = call.query
+    query: ServerGroupsQuery = call.query
     if query.offset < 0:
         raise errors.BadRequest(f"offset must not be negative, and is {query.offset}.")
     every = query.all_projects is not None and call.permits("os_compute_api:os-server-groups:index:all_projects")
@@ -86,25 +86,25 @@ def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"server_groups": [view(call, group) for group in groups]}
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     return {"server_group": view(call, _find(api, call))}
 
 
-def create(api: Collaborators, call: Call) -> dict[str, Any]:
-    body: NewGroup = call.body.server_group
+def create(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
+    body: NewServerGroup = call.body.server_group
     name = names.checked("Server group name", body.name)
     chosen = _policy(body)
     if chosen.policy.startswith("soft-") and not (call.since("2.15") or call.shows_all):
         raise errors.BadRequest(
             f"Invalid input for field/attribute policies. '{chosen.policy}' is not one of ['anti-affinity', 'affinity']"
         )
-    made = api.conductor.create_server_group(
+    group = api.conductor.create_server_group(
         call.ctx, name=name, policy=chosen.policy, max_server_per_host=chosen.max_server_per_host
     )
-    return {"server_group": view(call, made)}
+    return {"server_group": view(call, group)}
 
 
-def delete(api: Collaborators, call: Call) -> None:
+def delete(api: ComputeApiCollaborators, call: Call) -> None:
     api.conductor.delete_server_group(call.ctx, group_uuid=_find(api, call).uuid)
 
 
@@ -113,7 +113,7 @@ class ChosenPolicy(NamedTuple):
     max_server_per_host: int | None = None
 
 
-def _policy(body: NewGroup) -> ChosenPolicy:
+def _policy(body: NewServerGroup) -> ChosenPolicy:
     if isinstance(body.policies, msgspec.UnsetType) == isinstance(body.policy, msgspec.UnsetType):
         raise errors.BadRequest(
             "Invalid input for field/attribute server_group. 'policies' is a required property: a list of one. Since 2.64 it is 'policy'."
@@ -130,13 +130,13 @@ def _policy(body: NewGroup) -> ChosenPolicy:
     return ChosenPolicy(body.policy, body.rules.max_server_per_host)
 
 
-def _find(api: Collaborators, call: Call) -> InstanceGroup:
+def _find(api: ComputeApiCollaborators, call: Call) -> InstanceGroup:
     """Raises NotFound also for a group of another project: Nova's 403 would reveal that the group exists."""
-    wanted = call.path["group_id"]
+    group_id = call.path["group_id"]
     with api.db.read() as session:
-        group = server_groups.find(session, wanted) if len(wanted) <= 36 else None
+        group = server_groups.find(session, group_id) if len(group_id) <= 36 else None
     if group is None or (group.project_id != call.ctx.project_id and not call.ctx.is_admin):
-        raise errors.NotFound(f"Instance group {wanted[:255]} could not be found.")
+        raise errors.NotFound(f"Instance group {group_id[:255]} could not be found.")
     call.require_for(Target(project_id=group.project_id, user_id=group.user_id))
     return group
 
@@ -162,7 +162,7 @@ ROUTES: tuple[Route, ...] = (
         rule="os_compute_api:os-server-groups:index",
         handler=list_groups,
         answer={"server_groups": list[GroupView]},
-        query=GroupsQuery,
+        query=ServerGroupsQuery,
     ),
     Route(
         method="POST",

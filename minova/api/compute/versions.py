@@ -6,7 +6,7 @@ from typing import Any
 import falcon
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.http.microversions import FIELDS, HEADER, Version, VersionNotSupported, requested, text
@@ -55,12 +55,12 @@ def parse(version: str) -> Version:
         raise errors.BadRequest(
             f"API Version String {version[:64]} is of invalid format. Must be of format MajorNum.MinorNum."
         )
-    wanted = int(form[1]), int(form[2])
-    if not MIN <= wanted <= MAX:
+    parsed_version = int(form[1]), int(form[2])
+    if not MIN <= parsed_version <= MAX:
         raise VersionNotSupported(
             f"Version {version} is not supported by the API. Minimum is {text(MIN)} and maximum is {text(MAX)}."
         )
-    return wanted
+    return parsed_version
 
 
 def _document(call: Call) -> dict[str, Any]:
@@ -88,15 +88,15 @@ def _first_document(call: Call) -> dict[str, Any]:
     }
 
 
-def versions(api: Collaborators, call: Call) -> dict[str, Any]:
+def versions(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     return {"versions": [_first_document(call), _document(call)]}
 
 
-def version(api: Collaborators, call: Call) -> dict[str, Any]:
+def version(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     return _detailed(_document(call), MEDIA)
 
 
-def first_version(api: Collaborators, call: Call) -> dict[str, Any]:
+def first_version(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     return _detailed(_first_document(call), MEDIA.replace("2.1", "2"))
 
 
@@ -105,7 +105,7 @@ def _detailed(document: dict[str, Any], media: str) -> dict[str, Any]:
     return {"version": document | {"links": links, "media-types": [{"base": "application/json", "type": media}]}}
 
 
-def identity(api: Collaborators, call: Call) -> dict[str, Any]:
+def identity(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """The version document of Identity 3, which OpenStack's clients read before they list servers. No other part of
     Identity is served.
     """

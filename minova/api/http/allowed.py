@@ -18,8 +18,8 @@ def allowed_at(kind: Any, message: str) -> str:
     if not (is_field or is_value):
         return ""
     place = _PLACE.search(message)
-    found = list(_at(inspect.type_info(kind), [] if place is None else _STEP.findall(place["path"])))
-    names = sorted({name for each in found for name in (_fields(each) if is_field else _values(each))})
+    type_infos = list(_at(inspect.type_info(kind), [] if place is None else _STEP.findall(place["path"])))
+    names = sorted({name for each in type_infos for name in (_fields(each) if is_field else _values(each))})
     return f"; allowed are: {', '.join(names)}" if 0 < len(names) <= _MAX_SHOWN else ""
 
 

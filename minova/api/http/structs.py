@@ -62,7 +62,7 @@ def is_true(value: bool | str | None) -> bool:
     return value.lower() in ("true", "1", "on", "yes") if isinstance(value, str) else bool(value)
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
+class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
     """`marker`: the id of the last item of the page before."""
 
     limit: Int64 | None = None

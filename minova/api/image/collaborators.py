@@ -43,16 +43,16 @@ class DataService(Protocol):
         """Answers a download."""
         ...
 
-    def receive(self, api: "Collaborators", call: Call, image: Image) -> None:
+    def receive(self, api: "ImageApiCollaborators", call: Call, image: Image) -> None:
         """Takes an upload."""
         ...
 
-    def recover(self, api: "Collaborators") -> None:
+    def recover(self, api: "ImageApiCollaborators") -> None:
         """Runs periodically: deletes from the service the images that conductors have deleted."""
         ...
 
 
-class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
+class ImageApiCollaborators(msgspec.Struct, frozen=True, kw_only=True):
     """`db`: read-only; the conductor changes the records.
     `store`: holds the bytes.
     `remote`: the service that holds the bytes if they are in Glance; None: `store` does.

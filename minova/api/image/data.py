@@ -16,7 +16,7 @@ from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.image import images
 from minova.api.image.changes import records
-from minova.api.image.collaborators import Collaborators
+from minova.api.image.collaborators import ImageApiCollaborators
 from minova.api.image.store import CHUNK_BYTES, Digest, Upload
 from minova.context import RequestContext
 from minova.db import quotas
@@ -50,11 +50,11 @@ class OutOfRange(errors.MinovaError):
     code = 416
 
 
-def upload(api: Collaborators, call: Call) -> None:
+def upload(api: ImageApiCollaborators, call: Call) -> None:
     receive(api, call, images.find_for(api, call))
 
 
-def upload_with_token(api: Collaborators, call: Call) -> None:
+def upload_with_token(api: ImageApiCollaborators, call: Call) -> None:
     """The same as `upload`, for a compute that makes this image of a server.
 
     A token allows one upload: after it, the image is active.
@@ -67,7 +67,7 @@ def upload_with_token(api: Collaborators, call: Call) -> None:
     receive(api, call, image)
 
 
-def receive(api: Collaborators, call: Call, image: Image, after: str = "active") -> None:
+def receive(api: ImageApiCollaborators, call: Call, image: Image, after: str = "active") -> None:
     """Takes an upload: queued -> saving -> `after`. After any error the image is queued again and no bytes are left."""
     check_ready(image, call)
     with api.store.begin(image.id, call.request.content_length) as coming:
@@ -100,7 +100,7 @@ def _saving(image: Image, announced: int) -> Image:
 
 
 def take(
-    api: Collaborators,
+    api: ImageApiCollaborators,
     ctx: RequestContext,
     image: Image,
     coming: Upload,
@@ -145,7 +145,9 @@ class Facts(NamedTuple):
         )
 
 
-def _within_quota(api: Collaborators, ctx: RequestContext, image: Image, data: Iterator[bytes]) -> Iterator[bytes]:
+def _within_quota(
+    api: ImageApiCollaborators, ctx: RequestContext, image: Image, data: Iterator[bytes]
+) -> Iterator[bytes]:
     """Reserves bytes of the owner's quota before they are written. Raises Forbidden if it has no room."""
     with api.db.read() as session:
         is_limited = quotas.limits_of(session, api.conf, image.owner or "")[SIZE] != UNLIMITED
@@ -157,7 +159,7 @@ def _within_quota(api: Collaborators, ctx: RequestContext, image: Image, data: I
         yield chunk
 
 
-def _reserve(api: Collaborators, ctx: RequestContext, image: Image, size: int) -> int:
+def _reserve(api: ImageApiCollaborators, ctx: RequestContext, image: Image, size: int) -> int:
     """Returns the bytes that are reserved now: STEP more than needed, or as many as needed."""
     try:
         return reserve(api, ctx, image, size + STEP).reserved
@@ -165,7 +167,7 @@ def _reserve(api: Collaborators, ctx: RequestContext, image: Image, size: int) -
         return reserve(api, ctx, image, size).reserved
 
 
-def reserve(api: Collaborators, ctx: RequestContext, image: Image, size: int) -> Image:
+def reserve(api: ImageApiCollaborators, ctx: RequestContext, image: Image, size: int) -> Image:
     """Raises Forbidden if the quota has no room, Conflict or NotFound if the image no longer waits for its bytes."""
 
     def reserving(current: Image) -> Image:
@@ -173,9 +175,9 @@ def reserve(api: Collaborators, ctx: RequestContext, image: Image, size: int) ->
             raise errors.Conflict(_takes_none(current))
         return msgspec.structs.replace(current, reserved=size)
 
-    made = repeated(lambda: records.change(api, ctx, image.id, reserving))
+    reserved_image = repeated(lambda: records.change(api, ctx, image.id, reserving))
     # A conductor of the last release reserves nothing.
-    return msgspec.structs.replace(made, reserved=size)
+    return msgspec.structs.replace(reserved_image, reserved=size)
 
 
 def repeated(work: Callable[[], T]) -> T:
@@ -198,7 +200,7 @@ def _takes_none(image: Image) -> str:
     return f"Image {image.id} takes no data: its status is {image.status}, not queued."
 
 
-def _finish(api: Collaborators, ctx: RequestContext, image_id: str, facts: Facts) -> None:
+def _finish(api: ImageApiCollaborators, ctx: RequestContext, image_id: str, facts: Facts) -> None:
     """Reports the upload to the conductor."""
     try:
         api.store.keep_record(repeated(lambda: records.change(api, ctx, image_id, facts.given_to)))
@@ -217,7 +219,7 @@ def _finish(api: Collaborators, ctx: RequestContext, image_id: str, facts: Facts
 
 
 def requeue(
-    api: Collaborators,
+    api: ImageApiCollaborators,
     ctx: RequestContext,
     image_id: str,
     before: str = "saving",
@@ -259,7 +261,7 @@ def chunks(request: falcon.Request) -> Iterator[bytes]:
         raise ClientGone(f"The upload was broken off after {size} of {expected} bytes.")
 
 
-def download(api: Collaborators, call: Call) -> None:
+def download(api: ImageApiCollaborators, call: Call) -> None:
     """Answers 204 if there are no bytes yet; with a Range header, sends a part of the bytes."""
     seen = images.find(api, call)
     # Before the policy, as in Glance: this refusal is more specific.
@@ -269,7 +271,7 @@ def download(api: Collaborators, call: Call) -> None:
     _send(api, call, seen.image)
 
 
-def download_with_token(api: Collaborators, call: Call) -> None:
+def download_with_token(api: ImageApiCollaborators, call: Call) -> None:
     """The same as `download`, for a compute: its token has proved that it may have this image."""
     if api.remote is not None:
         api.remote.send(call)
@@ -280,7 +282,7 @@ def download_with_token(api: Collaborators, call: Call) -> None:
     _send(api, call, image)
 
 
-def _of_token(api: Collaborators, call: Call) -> Image:
+def _of_token(api: ImageApiCollaborators, call: Call) -> Image:
     with api.db.read() as session:
         image = image_rows.image(session, call.path["image_id"])
     if image is None:
@@ -288,7 +290,7 @@ def _of_token(api: Collaborators, call: Call) -> Image:
     return image
 
 
-def _send(api: Collaborators, call: Call, image: Image) -> None:
+def _send(api: ImageApiCollaborators, call: Call, image: Image) -> None:
     response = call.response
     if image.status not in ("active", "deactivated"):
         response.status = falcon.HTTP_204
@@ -340,8 +342,8 @@ class _Part:
         self._left = left
 
     def read(self, amount: int | None = None, /) -> bytes:
-        wanted = min(self._left, max(amount or 0, CHUNK_BYTES))
-        data = self._file.read(wanted)
+        byte_count = min(self._left, max(amount or 0, CHUNK_BYTES))
+        data = self._file.read(byte_count)
         self._left -= len(data)
         return data
 

@@ -9,10 +9,10 @@ from functools import partial
 from minova import errors
 from minova.api.http import times
 from minova.api.http.call import Call
-from minova.api.http.structs import Int64, Page, check_sort_keys
+from minova.api.http.structs import Int64, PageQuery, check_sort_keys
 from minova.api.image.view import is_visible, view
 from minova.db.api_queries import images
-from minova.db.api_queries.images import Seen
+from minova.db.api_queries.images import ImageWithMembership
 from minova.objects.catalogue.image import Image
 
 MAX_VALUES = 100  # of one filter
@@ -20,7 +20,7 @@ VISIBILITIES = ("community", "public", "private", "shared")
 MEMBER_STATUSES = ("pending", "accepted", "rejected")
 
 
-class ImagesQuery(Page, frozen=True, kw_only=True):
+class ImagesQuery(PageQuery, frozen=True, kw_only=True):
     """Every other parameter is a filter, too: by a field of the image, or by a property."""
 
     name: str | None = None
@@ -86,7 +86,7 @@ def any_of(value: str | None) -> tuple[str, ...] | None:
     return values
 
 
-def matcher(call: Call, others: Mapping[str, str] | None = None) -> Callable[[Seen], bool]:
+def matcher(call: Call, others: Mapping[str, str] | None = None) -> Callable[[ImageWithMembership], bool]:
     """Returns a function that decides whether an image is listed.
 
     `others`: filters that the query struct does not have; None: those of the request.
@@ -154,21 +154,21 @@ def _others(call: Call) -> dict[str, str]:
     }
 
 
-def _other_filters(wanted: Mapping[str, str]) -> Iterator[Condition]:
+def _other_filters(filters: Mapping[str, str]) -> Iterator[Condition]:
     """Compares the filters with the fields and properties in the image's representation."""
-    if wanted:
-        yield partial(_shows, wanted)
+    if filters:
+        yield partial(_shows, filters)
 
 
-def _shows(wanted: Mapping[str, str], image: Image) -> bool:
+def _shows(filters: Mapping[str, str], image: Image) -> bool:
     shown = view(image)
     return all(
         key in shown and (text == str(shown[key]) or (shown[key] is None and text == ""))
-        for key, text in wanted.items()
+        for key, text in filters.items()
     )
 
 
-def _listed(seen: Seen, call: Call) -> bool:
+def _listed(seen: ImageWithMembership, call: Call) -> bool:
     """Whether the request lists the image. Other projects' community images need `visibility=community` or `all`;
     shared ones need the requested `member_status`, which is accepted by default.
     """

@@ -12,13 +12,13 @@ from minova.api.http import links, names
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.http.structs import page_size
-from minova.api.image.collaborators import Collaborators
+from minova.api.image.collaborators import ImageApiCollaborators
 from minova.api.image.filters import ImagesQuery, any_of, matcher, order
 from minova.api.image.view import ImageAnswer, find_visible, is_visible, view
 from minova.api.policies.enforcer import Target
 from minova.codecs import Decoder
 from minova.db.api_queries import images
-from minova.db.api_queries.images import Seen
+from minova.db.api_queries.images import ImageWithMembership
 from minova.objects.catalogue.image import Image
 
 PAGE = 25  # the Image API's default
@@ -63,7 +63,7 @@ _NEW_IMAGE = Decoder(NewImage, strict=False)
 FIELDS = frozenset(NewImage.__struct_fields__)
 
 
-def list_images(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_images(api: ImageApiCollaborators, call: Call) -> dict[str, Any]:
     query: ImagesQuery = call.query
     size = page_size(PAGE if query.limit is None else query.limit, api.conf.api.max_limit)
     with api.db.read() as session:
@@ -91,18 +91,18 @@ def list_images(api: Collaborators, call: Call) -> dict[str, Any]:
     return answer
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: ImageApiCollaborators, call: Call) -> dict[str, Any]:
     return view(find_for(api, call))
 
 
-def create(api: Collaborators, call: Call) -> dict[str, Any]:
+def create(api: ImageApiCollaborators, call: Call) -> dict[str, Any]:
     image = _new(call)
-    made = view(api.conductor.create_image(call.ctx, image=image))
+    image_view = view(api.conductor.create_image(call.ctx, image=image))
     call.response.set_header("Location", call.url(f"/v2/images/{image.id}"))
-    return made
+    return image_view
 
 
-def delete(api: Collaborators, call: Call) -> None:
+def delete(api: ImageApiCollaborators, call: Call) -> None:
     """Deletes the record first: bytes without a record do no harm."""
     image = find_for(api, call)
     if image.protected:
@@ -112,17 +112,17 @@ def delete(api: Collaborators, call: Call) -> None:
     api.store.stop_upload(image.id)
 
 
-def find(api: Collaborators, call: Call) -> Seen:
+def find(api: ImageApiCollaborators, call: Call) -> ImageWithMembership:
     """Returns the image in the path. Raises NotFound also if the caller may not see it."""
-    wanted = call.path["image_id"]
+    image_id = call.path["image_id"]
     with api.db.read() as session:
-        seen = find_visible(session, wanted, call)
+        seen = find_visible(session, image_id, call)
     if seen is None:
-        raise errors.NotFound(f"No image found with ID {wanted[:255]}.")
+        raise errors.NotFound(f"No image found with ID {image_id[:255]}.")
     return seen
 
 
-def find_for(api: Collaborators, call: Call) -> Image:
+def find_for(api: ImageApiCollaborators, call: Call) -> Image:
     """Returns the image in the path.
 
     Raises NotFound if the caller may not see it, Forbidden if the policy of the route does not permit the request for
@@ -133,7 +133,7 @@ def find_for(api: Collaborators, call: Call) -> Image:
     return seen.image
 
 
-def target_of(call: Call, seen: Seen) -> Target:
+def target_of(call: Call, seen: ImageWithMembership) -> Target:
     image = seen.image
     member_id = call.ctx.project_id if seen.member_status is not None else ""
     return Target(project_id=image.owner or "", visibility=image.visibility, member_id=member_id)
@@ -204,10 +204,10 @@ def _one_of(field: str, value: str | None, served: Sequence[str]) -> str | None:
 
 def checked_tags(tags: tuple[str, ...]) -> tuple[str, ...]:
     """Returns each tag once. Raises ImageLimitExceeded if there are too many."""
-    made = tuple(dict.fromkeys(tags))
-    if len(made) > TAGS:
-        raise errors.ImageLimitExceeded(_too_many("tags", len(made), TAGS))
-    return made
+    unique_tags = tuple(dict.fromkeys(tags))
+    if len(unique_tags) > TAGS:
+        raise errors.ImageLimitExceeded(_too_many("tags", len(unique_tags), TAGS))
+    return unique_tags
 
 
 def checked_properties(properties: dict[str, Any]) -> dict[str, str]:

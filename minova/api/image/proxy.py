@@ -11,7 +11,7 @@ import msgspec
 from minova import errors
 from minova.api.http.call import Call
 from minova.api.image.changes.records import change
-from minova.api.image.collaborators import Collaborators
+from minova.api.image.collaborators import ImageApiCollaborators
 from minova.api.image.filters import ImagesQuery, any_of, matcher, order
 from minova.api.image.images import (
     FIELDS,
@@ -84,7 +84,7 @@ def with_reserved(before: Properties, after: Properties) -> Properties:
 class BuiltInProxy:
     """Uses the Image API in this process, with its policies."""
 
-    def __init__(self, api: Collaborators) -> None:
+    def __init__(self, api: ImageApiCollaborators) -> None:
         self._api = api
 
     def page(self, call: Call, filters: Filters, limit: int, marker: str | None) -> list[Image]:
@@ -98,12 +98,16 @@ class BuiltInProxy:
                     order(query),
                     marker,
                     project_id=call.ctx.project_id,
-                    is_visible=lambda one: is_visible(one, call),
+                    is_visible=lambda seen_image: is_visible(seen_image, call),
                     names=any_of(query.name),
                     statuses=any_of(query.status),
                 )
-                allowed = (one for one in seen if matches(one) and call.permits("get_image", target_of(call, one)))
-                return [one.image for one in islice(allowed, limit)]
+                allowed = (
+                    seen_image
+                    for seen_image in seen
+                    if matches(seen_image) and call.permits("get_image", target_of(call, seen_image))
+                )
+                return [seen_image.image for seen_image in islice(allowed, limit)]
             except LookupError:
                 raise errors.BadRequest(f"marker {marker} could not be found") from None
 
@@ -114,8 +118,8 @@ class BuiltInProxy:
         image = find_for(self._api, _as(call, "modify_image"))
 
         def changed(current: Image) -> Image:
-            made = with_reserved(current.properties, make(current.properties))
-            return msgspec.structs.replace(current, properties=made)
+            properties = with_reserved(current.properties, make(current.properties))
+            return msgspec.structs.replace(current, properties=properties)
 
         return change(self._api, call.ctx, image.id, changed).properties
 

@@ -49,7 +49,7 @@ class ImageTooLarge(errors.MinovaError):
     code = 413
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class StoreLimits(msgspec.Struct, frozen=True, kw_only=True):
     """In bytes. `size_cap`: the largest image.
     `reserve`: the space that uploads leave free in the file system of the store.
     """
@@ -70,7 +70,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 class ImageStore:
     """Makes the folder at the first upload. Calls `limits` for each upload."""
 
-    def __init__(self, folder: str, limits: Callable[[], Limits] = Limits) -> None:
+    def __init__(self, folder: str, limits: Callable[[], StoreLimits] = StoreLimits) -> None:
         self._folder = Path(folder)
         self._limits = limits
 
@@ -184,7 +184,7 @@ class Upload:
 
     keep = False
 
-    def __init__(self, folder: Path, image_id: str, limits: Limits) -> None:
+    def __init__(self, folder: Path, image_id: str, limits: StoreLimits) -> None:
         self._limits = limits
         self._final = folder / image_id
         self.path = folder / f"{image_id}.{secrets.token_hex(8)}.part"

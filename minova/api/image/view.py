@@ -10,11 +10,11 @@ from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.policies.base import AUTHENTICATED
 from minova.db.api_queries import images
-from minova.db.api_queries.images import Seen
+from minova.db.api_queries.images import ImageWithMembership
 from minova.objects.catalogue.image import Image, ImageMember
 
 
-def is_visible(seen: Seen, call: Call) -> bool:
+def is_visible(seen: ImageWithMembership, call: Call) -> bool:
     """Whether the caller may see the image. Members see a shared image whether they have accepted it or not."""
     image = seen.image
     if call.ctx.is_admin or image.visibility in ("public", "community") or image.owner == call.ctx.project_id:
@@ -22,7 +22,7 @@ def is_visible(seen: Seen, call: Call) -> bool:
     return image.visibility == "shared" and seen.member_status is not None
 
 
-def find_visible(session: Session, image_id: str, call: Call) -> Seen | None:
+def find_visible(session: Session, image_id: str, call: Call) -> ImageWithMembership | None:
     """Returns None also if the caller may not see the image."""
     seen = images.seen(session, image_id, call.ctx.project_id)
     return seen if seen is not None and is_visible(seen, call) else None

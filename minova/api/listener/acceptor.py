@@ -16,8 +16,8 @@ from typing import Any
 import uvicorn
 from uvicorn.config import Config
 
-from minova.api.listener.connection import Connection
-from minova.api.listener.limits import Admission, Lease, Limits
+from minova.api.listener.connection import HttpConnection
+from minova.api.listener.limits import Admission, ConnectionLimits, Lease
 
 LOG = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ CLOSE_NOTIFY = 1.0
 class Server(uvicorn.Server):
     """uvicorn's server, with its own way to accept connections, and with time limits for them."""
 
-    def __init__(self, config: Config, limits: Limits, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, config: Config, limits: ConnectionLimits, tls: ssl.SSLContext | None) -> None:
         super().__init__(config)
         self._limits = limits
         self._tls = tls
@@ -70,7 +70,9 @@ class Server(uvicorn.Server):
         self.servers.append(Acceptor(listening, self._admission, self._tls, self._limits, connection, network))  # type: ignore[arg-type]
 
     def _leave(self, listening: socket.socket) -> None:
-        for each in [one for one in self.servers if isinstance(one, Acceptor) and one.listening is listening]:
+        for each in [
+            server for server in self.servers if isinstance(server, Acceptor) and server.listening is listening
+        ]:
             each.close()
             self.servers.remove(each)
         listening.close()
@@ -78,7 +80,7 @@ class Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         if counter % int(TICK / 0.1) == 0:
             for connection in list(self.server_state.connections):
-                if isinstance(connection, Connection) and connection.transport is not None:
+                if isinstance(connection, HttpConnection) and connection.transport is not None:
                     connection.tick(TICK)
         return await super().on_tick(counter)
 
@@ -87,8 +89,8 @@ class Server(uvicorn.Server):
         await super()._wait_tasks_to_complete()
         self.abandoned = False
 
-    def _connection(self, network: str, lease: Lease) -> Connection:
-        return Connection(self.config, self.server_state, {"network": network}, self._limits, lease)
+    def _connection(self, network: str, lease: Lease) -> HttpConnection:
+        return HttpConnection(self.config, self.server_state, {"network": network}, self._limits, lease)
 
 
 class Acceptor:
@@ -99,7 +101,7 @@ class Acceptor:
         listening: socket.socket,
         admission: Admission,
         tls: ssl.SSLContext | None,
-        limits: Limits,
+        limits: ConnectionLimits,
         connection: Any,
         network: str,
     ) -> None:

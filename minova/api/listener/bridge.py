@@ -19,8 +19,8 @@ from a2wsgi import WSGIMiddleware
 from minova.api.access.addresses import client_address
 from minova.api.access.wsgi_keys import ENTER
 from minova.api.listener.connection import LEASE
-from minova.api.listener.limits import Lease, Limits
-from minova.api.listener.places import Place, Places
+from minova.api.listener.limits import ConnectionLimits, Lease
+from minova.api.listener.places import RequestPlace, RequestPlaces
 from minova.concurrency.daemon_pool import DaemonPool
 
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -64,7 +64,7 @@ class DaemonExecutor(Executor):
         self._pool.stop(0.0)
 
 
-class Capacity(msgspec.Struct, frozen=True, kw_only=True):
+class ListenerCapacity(msgspec.Struct, frozen=True, kw_only=True):
     """How many requests of each kind run at the same time.
 
     `reads`: threads. The others are places, of which several projects together may take more: see FairShares.
@@ -88,8 +88,8 @@ class Bridge:
     def __init__(
         self,
         app: Any,
-        limits: Limits,
-        capacity: Capacity,
+        limits: ConnectionLimits,
+        capacity: ListenerCapacity,
         is_transfer: Callable[[str], bool],
         is_of_host: Callable[[str], bool],
     ) -> None:
@@ -158,7 +158,7 @@ class _Room(_Threads):
     """
 
     def __init__(self, app: Any, count: int, name: str, has_transfers: bool = False) -> None:
-        self._places = Places(count)
+        self._places = RequestPlaces(count)
         self._has_transfers = has_transfers
         super().__init__(_with_place(app), self._places.most + SPARE, name)
 
@@ -194,7 +194,7 @@ def _with_place(app: Any) -> Any:
     return run
 
 
-def _until_gone(answer: Iterable[bytes], place: Place) -> Iterator[bytes]:
+def _until_gone(answer: Iterable[bytes], place: RequestPlace) -> Iterator[bytes]:
     """Does not read the rest of an image for a client that has gone."""
     try:
         for chunk in answer:
@@ -215,7 +215,7 @@ class _Exchange:
     An answer that does not wait for the whole request closes the connection: the rest is not drained.
     """
 
-    def __init__(self, receive: Receive, send: Send, limits: Limits) -> None:
+    def __init__(self, receive: Receive, send: Send, limits: ConnectionLimits) -> None:
         self._receive = receive
         self._send = send
         self._limits = limits
@@ -223,7 +223,7 @@ class _Exchange:
         self._complete = False
         self._closing = self._started = self.is_abandoned = False
         self._last: Message | None = None
-        self.place: Place | None = None
+        self.place: RequestPlace | None = None
 
     async def read_body(self) -> bool:
         """Reads the whole body. Returns False if the client has gone."""
@@ -323,8 +323,8 @@ def _pieces(message: Message) -> Iterator[Message]:
     yield {**message, "body": body[last:]} if last else message
 
 
-def _header(scope: Any, wanted: bytes) -> str:
-    return b",".join(value for name, value in scope["headers"] if name == wanted).decode("latin-1")
+def _header(scope: Any, header_name: bytes) -> str:
+    return b",".join(value for name, value in scope["headers"] if name == header_name).decode("latin-1")
 
 
 def _has_short_body(scope: Any, limit: int) -> bool:

@@ -13,7 +13,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from minova.api.listener.limits import Lease, Limits
+from minova.api.listener.limits import ConnectionLimits, Lease
 
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 # The key of an ASGI scope that holds the lease of its connection.
@@ -35,7 +35,7 @@ class Phase(Enum):
     CLOSE = "close"
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """Raised inside a callback of the parser."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -43,9 +43,14 @@ class Refused(Exception):
         self.status = status
 
 
-class Connection(HttpToolsProtocol):
+class HttpConnection(HttpToolsProtocol):
     def __init__(
-        self, config: Config, server_state: ServerState, app_state: dict[str, Any], limits: Limits, lease: Lease
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        limits: ConnectionLimits,
+        lease: Lease,
     ) -> None:
         super().__init__(config, server_state, app_state)
         self._limits = limits
@@ -91,11 +96,11 @@ class Connection(HttpToolsProtocol):
         except httptools.HttpParserUpgrade:
             # Only HTTP/1.1 is served: the request is answered, and all later bytes are ignored.
             self.cycle.keep_alive = False
-        except Refused as refused:
+        except RequestRefused as refused:
             self.refuse(refused.status, str(refused))
         except httptools.HttpParserError as error:
             cause = error.__context__
-            if isinstance(cause, Refused):
+            if isinstance(cause, RequestRefused):
                 self.refuse(cause.status, str(cause))
             else:
                 self.refuse(400, _reason(str(error)))
@@ -128,7 +133,7 @@ class Connection(HttpToolsProtocol):
 
     def on_url(self, url: bytes) -> None:
         self._count_head(len(url))
-        super().on_url(_NOT_ASCII.sub(lambda found: b"%%%02X" % found[0][0], url))
+        super().on_url(_NOT_ASCII.sub(lambda match: b"%%%02X" % match[0][0], url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """The parser calls this for the trailers of a chunked body, too; they are ignored."""
@@ -139,10 +144,10 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         if len(self.pipeline) >= self._limits.pipelined:
-            raise Refused(400, "Too many requests were sent without waiting for an answer.")
+            raise RequestRefused(400, "Too many requests were sent without waiting for an answer.")
         hosts = sum(name == b"host" for name, _ in self.headers)
         if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
-            raise Refused(400, "A request needs one Host header.")
+            raise RequestRefused(400, "A request needs one Host header.")
         self._enter(Phase.BODY)
         self._lease.waits(False)
         self._body = 0
@@ -239,12 +244,12 @@ class Connection(HttpToolsProtocol):
         body = self._body if self._phase is Phase.BODY else 0
         if self._framing > self._limits.head_bytes + _FRAMING_FACTOR * body:
             self._count_head(self._framing)
-            raise Refused(400, "The request has more framing than body.")
+            raise RequestRefused(400, "The request has more framing than body.")
 
     def _count_head(self, size: int) -> None:
         self._head += size
         if self._head > self._limits.head_bytes:
-            raise Refused(431, f"The request line and headers are longer than {self._limits.head_bytes} bytes.")
+            raise RequestRefused(431, f"The request line and headers are longer than {self._limits.head_bytes} bytes.")
 
 
 def _reason(error: str) -> str:

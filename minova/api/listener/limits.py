@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from minova.api.access.addresses import Network, in_networks, network_of
-from minova.api.listener.places import Place
+from minova.api.listener.places import RequestPlace
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Times in seconds, sizes in bytes. While the server itself does not read, no time counts.
 
     `connections_per_address`, `connections_per_network`: 0 means no limit.
@@ -56,7 +56,7 @@ class Lease:
         self.evict: Callable[[], None] = lambda: None
         self.refuse: Callable[[int, str], None] = lambda status, text: None
         self.is_sending: Callable[[], bool] = lambda: False
-        self.place: Place | None = None
+        self.place: RequestPlace | None = None
         self.is_released = False
 
     def waits(self, waiting: bool) -> None:
@@ -72,7 +72,7 @@ class Lease:
 class Admission:
     """Counts connections, in total, by address, and by the network whose listener accepted them. For one thread only."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits
         self._leases: set[Lease] = set()
         self._by_address: Counter[str] = Counter()

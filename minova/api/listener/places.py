@@ -29,13 +29,15 @@ class TooManyWait(errors.ServiceUnavailable):
     """The text is for the user."""
 
 
-class Place:
+class RequestPlace:
     """The place of one request. `moved`: bytes from and to its client. `waits`: the request waits for its client now.
 
     `give_way` ends the request; None: it is never ended. `is_gone`: whether the client has gone.
     """
 
-    def __init__(self, places: "Places", give_way: Callable[[], None] | None, is_gone: Callable[[], bool]) -> None:
+    def __init__(
+        self, places: "RequestPlaces", give_way: Callable[[], None] | None, is_gone: Callable[[], bool]
+    ) -> None:
         self._places = places
         self.owner: str | None = None
         self.give_way = give_way
@@ -75,7 +77,7 @@ class Speed:
             self._since = (now, moved)
 
 
-class Places:
+class RequestPlaces:
     """Thread-safe. `count`: as in FairShares. `most`: the most requests that hold a place or wait for one."""
 
     def __init__(self, count: int, waiting: int = MAX_WAITING, clock: Callable[[], float] = time.monotonic) -> None:
@@ -83,19 +85,21 @@ class Places:
         self._most_waiting = waiting
         self._clock = clock
         self._lock = threading.Lock()
-        self._holding: set[Place] = set()
+        self._holding: set[RequestPlace] = set()
         # Since when each request waits, the longest waiting first.
-        self._waiting: dict[Place, float] = {}
+        self._waiting: dict[RequestPlace, float] = {}
         self.most = count * STRETCH + waiting
 
-    def place(self, give_way: Callable[[], None] | None = None, is_gone: Callable[[], bool] = lambda: False) -> Place:
-        return Place(self, give_way, is_gone)
+    def place(
+        self, give_way: Callable[[], None] | None = None, is_gone: Callable[[], bool] = lambda: False
+    ) -> RequestPlace:
+        return RequestPlace(self, give_way, is_gone)
 
-    def enter(self, place: Place, owner: str) -> None:
+    def enter(self, place: RequestPlace, owner: str) -> None:
         self.ask(place, owner)
         self.wait(place)
 
-    def ask(self, place: Place, owner: str) -> None:
+    def ask(self, place: RequestPlace, owner: str) -> None:
         """Takes a place, or else begins to wait for one. Raises ServiceUnavailable if too many requests wait."""
         with self._lock:
             if place.owner is not None:
@@ -109,7 +113,7 @@ class Places:
             if len(self._waiting) > self._most_waiting:
                 self._refuse_one()
 
-    def wait(self, place: Place) -> None:
+    def wait(self, place: RequestPlace) -> None:
         """Waits until the place is there. Raises ServiceUnavailable if the request waits in vain."""
         while not place.ready.wait(LOOK):
             with self._lock:
@@ -120,7 +124,7 @@ class Places:
         if place.refused:
             raise TooManyWait("Too many requests of this kind are under way. Please try again later.")
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: RequestPlace) -> None:
         with self._lock:
             if place in self._waiting:
                 self._refuse(place)
@@ -135,21 +139,21 @@ class Places:
 
     # The caller of these holds the lock.
 
-    def _give(self, place: Place, owner: str) -> None:
+    def _give(self, place: RequestPlace, owner: str) -> None:
         self._shares.take(owner)
         self._holding.add(place)
         place.queued = False
         place.speed.look(self._clock(), place.moved)
         place.ready.set()
 
-    def _following(self) -> Place | None:
+    def _following(self) -> RequestPlace | None:
         """Returns the request that has the next free place; None if there is none for those that wait."""
         first = {place.owner or "": place for place in reversed(self._waiting)}
         fitting = [owner for owner in reversed(first) if self._shares.fits(owner)]
         owner = min(fitting, key=self._shares.held, default=None)
         return None if owner is None else first[owner]
 
-    def _held_by_its_owner(self, place: Place) -> int:
+    def _held_by_its_owner(self, place: RequestPlace) -> int:
         return self._shares.held(place.owner or "")
 
     def _refuse_one(self) -> None:
@@ -157,7 +161,7 @@ class Places:
         counts = Counter(place.owner for place in self._waiting)
         self._refuse(max(reversed(self._waiting), key=lambda place: counts[place.owner]))
 
-    def _refuse(self, place: Place) -> None:
+    def _refuse(self, place: RequestPlace) -> None:
         del self._waiting[place]
         place.queued, place.refused = False, True
         place.ready.set()
@@ -181,6 +185,6 @@ class Places:
             victim.give_way()
 
 
-def _is_slow(place: Place) -> bool:
+def _is_slow(place: RequestPlace) -> bool:
     can = place.give_way is not None and not place.has_given_way
     return can and place.waits and place.speed.last < SLOW

@@ -14,9 +14,9 @@ from oslo_config import cfg
 from minova import errors
 from minova.api.access.addresses import parse_networks
 from minova.api.listener.acceptor import Server
-from minova.api.listener.bridge import Bridge, Capacity
-from minova.api.listener.limits import Limits
-from minova.api.listener.tls import Certificate, certificate
+from minova.api.listener.bridge import Bridge, ListenerCapacity
+from minova.api.listener.limits import ConnectionLimits
+from minova.api.listener.tls import ServerCertificate, certificate
 
 LOG = logging.getLogger(__name__)
 
@@ -42,12 +42,12 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     host_option: str
     port_option: str
-    capacity: Capacity
+    capacity: ListenerCapacity
     is_transfer: Callable[[str], bool] = lambda path: False
     is_of_host: Callable[[str], bool] = lambda authorization: False
     cert_file: str | None = None
     key_file: str | None = None
-    limits: Limits = Limits()
+    limits: ConnectionLimits = ConnectionLimits()
     inherited: socket.socket | None = None
     opens: bool = True
 
@@ -60,7 +60,7 @@ class HttpService:
         self._app = app
         self._listen = listen
         self._port = listen.port
-        self._certificate: Certificate | None = None
+        self._certificate: ServerCertificate | None = None
         self._server: Server | None = None
         self._bridge: Bridge | None = None
         self._thread: threading.Thread | None = None
@@ -129,9 +129,9 @@ class HttpService:
             self._bridge.close()
 
 
-def limits_of(conf: cfg.ConfigOpts) -> Limits:
+def limits_of(conf: cfg.ConfigOpts) -> ConnectionLimits:
     """Raises InvalidConfiguration if a trusted proxy is not a valid network."""
-    return Limits(
+    return ConnectionLimits(
         connections=conf.api.max_connections,
         connections_per_address=conf.api.max_connections_per_address,
         trusted_proxies=parse_networks("[api] trusted_proxies", conf.api.trusted_proxies),
@@ -152,16 +152,16 @@ def bind(listen: Listen) -> socket.socket:
         ) from None
 
 
-def within_files(limits: Limits) -> Limits:
+def within_files(limits: ConnectionLimits) -> ConnectionLimits:
     """Raises the process's limit of open files as far as the system permits. If that is not enough, returns limits with
     fewer connections.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = limits.connections + OTHER_FILES
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    needed_files = limits.connections + OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed_files:
+        soft = needed_files if hard == resource.RLIM_INFINITY else min(needed_files, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        if soft < wanted:
+        if soft < needed_files:
             fewer = max(soft // 2, soft - OTHER_FILES)
             LOG.warning(
                 "This process may open %d files: it takes %d connections, not %d", soft, fewer, limits.connections

@@ -9,7 +9,7 @@ from minova import errors
 LOG = logging.getLogger(__name__)
 
 
-class Certificate:
+class ServerCertificate:
     """`group`: the group of the options.
 
     Raises InvalidConfiguration, which names the option, if the certificate cannot be used.
@@ -46,11 +46,11 @@ class Certificate:
         return context
 
 
-def certificate(cert_file: str | None, key_file: str | None, group: str = "api") -> Certificate | None:
+def certificate(cert_file: str | None, key_file: str | None, group: str = "api") -> ServerCertificate | None:
     """Returns None, for plain HTTP, if both files are missing. Raises InvalidConfiguration if only one is missing."""
     if not cert_file and not key_file:
         return None
     for option, value in (("ssl_cert_file", cert_file), ("ssl_key_file", key_file)):
         if not value:
             raise errors.InvalidConfiguration(f"[{group}] {option} is not set: both files are needed to serve HTTPS.")
-    return Certificate(cert_file or "", key_file or "", group)
+    return ServerCertificate(cert_file or "", key_file or "", group)

@@ -36,7 +36,7 @@ RESTART_AFTER = 1.0
 STOP_GRACE = 10.0
 
 
-class Worker:
+class ListenerWorker:
     """The resources that a worker has from its parent. Started as the last service of the worker, it reports to the
     parent that the worker serves.
     """
@@ -65,7 +65,7 @@ class Worker:
         """Does nothing: there is nothing to stop."""
 
 
-def inherited() -> Worker | None:
+def inherited() -> ListenerWorker | None:
     """Returns None if this process is not a worker. The processes that it starts are not workers either."""
     numbers = os.environ.pop(VARIABLE, None)
     if numbers is None:
@@ -73,7 +73,7 @@ def inherited() -> Worker | None:
     listening, control, failures = map(int, numbers.split())
     for number in (listening, control, failures):
         os.set_inheritable(number, False)
-    return Worker(socket.socket(fileno=listening), socket.socket(fileno=control), FailureTable(0, failures))
+    return ListenerWorker(socket.socket(fileno=listening), socket.socket(fileno=control), FailureTable(0, failures))
 
 
 class _Process(msgspec.Struct):
@@ -88,7 +88,7 @@ class _Process(msgspec.Struct):
     ended_at: float | None = None
 
 
-class Workers:
+class ListenerWorkers:
     """Starts `count` workers: Python with `command` and this process's arguments. Restarts a worker that ends."""
 
     def __init__(self, binary: str, command: Sequence[str], count: int, listen: Listen, conf: cfg.ConfigOpts) -> None:

@@ -16,7 +16,7 @@ Truth: TypeAlias = bool | msgspec.UnsetType
 Texts: TypeAlias = tuple[str, ...] | msgspec.UnsetType
 
 
-class Standard(msgspec.Struct, frozen=True, kw_only=True):
+class StandardAttributes(msgspec.Struct, frozen=True, kw_only=True):
     """Times in ISO 8601, UTC."""
 
     id: Text = UNSET
@@ -28,7 +28,7 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: Text = UNSET
 
 
-class NetworkAnswer(Standard, frozen=True, kw_only=True):
+class NetworkAnswer(StandardAttributes, frozen=True, kw_only=True):
     """`mtu` in bytes."""
 
     name: Text = UNSET
@@ -60,7 +60,7 @@ class HostRouteAnswer(msgspec.Struct, frozen=True, kw_only=True):
     nexthop: str
 
 
-class SubnetAnswer(Standard, frozen=True, kw_only=True):
+class SubnetAnswer(StandardAttributes, frozen=True, kw_only=True):
     name: Text = UNSET
     tags: Texts = UNSET
     network_id: Text = UNSET
@@ -77,7 +77,7 @@ class SubnetAnswer(Standard, frozen=True, kw_only=True):
     subnetpool_id: Nullable = UNSET
 
 
-class SubnetPoolAnswer(Standard, frozen=True, kw_only=True):
+class SubnetPoolAnswer(StandardAttributes, frozen=True, kw_only=True):
     name: Text = UNSET
     tags: Texts = UNSET
     prefixes: Texts = UNSET
@@ -107,7 +107,7 @@ class DhcpOptionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     ip_version: int
 
 
-class PortAnswer(Standard, frozen=True, kw_only=True):
+class PortAnswer(StandardAttributes, frozen=True, kw_only=True):
     name: Text = UNSET
     tags: Texts = UNSET
     network_id: Text = UNSET
@@ -128,7 +128,7 @@ class PortAnswer(Standard, frozen=True, kw_only=True):
     vif_details: dict[str, Any] | msgspec.UnsetType = msgspec.field(name="binding:vif_details", default=UNSET)
 
 
-class SecurityGroupRuleAnswer(Standard, frozen=True, kw_only=True):
+class SecurityGroupRuleAnswer(StandardAttributes, frozen=True, kw_only=True):
     security_group_id: Text = UNSET
     direction: Text = UNSET
     ethertype: Text = UNSET
@@ -141,12 +141,12 @@ class SecurityGroupRuleAnswer(Standard, frozen=True, kw_only=True):
     remote_address_group_id: Nullable = UNSET
 
 
-class AddressGroupAnswer(Standard, frozen=True, kw_only=True):
+class AddressGroupAnswer(StandardAttributes, frozen=True, kw_only=True):
     name: Text = UNSET
     addresses: Texts = UNSET
 
 
-class SecurityGroupAnswer(Standard, frozen=True, kw_only=True):
+class SecurityGroupAnswer(StandardAttributes, frozen=True, kw_only=True):
     name: Text = UNSET
     tags: Texts = UNSET
     stateful: Truth = UNSET

@@ -8,7 +8,7 @@ from minova.contracts.conductor import ConductorApi
 from minova.db.engine import Database
 
 
-class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
+class NetworkApiCollaborators(msgspec.Struct, frozen=True, kw_only=True):
     """`db`: read-only; the conductor makes all changes.
     `waiting`: places for requests that wait for a guest.
     """

@@ -10,7 +10,7 @@ from minova import errors
 from minova.api.http import names, times
 from minova.api.http.call import Call
 from minova.api.http.structs import Int64, page_size
-from minova.api.network.collaborators import Collaborators
+from minova.api.network.collaborators import NetworkApiCollaborators
 from minova.api.policies.enforcer import Target
 from minova.db.networks.pages import Page, Sort
 from minova.db.networks.tags import TABLES, TagFilter, of_resources
@@ -55,7 +55,7 @@ SORT_KEYS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
+class NetworkPageQuery(msgspec.Struct, frozen=True, kw_only=True):
     """The query of every listing. A filter is a tuple of values, of which one must match."""
 
     limit: Int64 | None = None
@@ -70,7 +70,7 @@ class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
     tenant_id: tuple[str, ...] = ()
 
 
-class ListQuery(PageQuery, frozen=True, kw_only=True):
+class ListQuery(NetworkPageQuery, frozen=True, kw_only=True):
     """The query of a listing of resources with names and tags."""
 
     name: tuple[str, ...] = ()
@@ -111,7 +111,7 @@ def filters_of(query: Any, **more: Any) -> dict[str, Sequence[Any]]:
 
 
 def listing(
-    api: Collaborators,
+    api: NetworkApiCollaborators,
     call: Call,
     name: str,
     read: Callable[[Page], Sequence[Resource]],
@@ -119,21 +119,21 @@ def listing(
 ) -> dict[str, Any]:
     """Returns a page of `name`, with links to the next and previous pages if they exist."""
     query: ListQuery = call.query
-    wanted = _tag_filter(query) if isinstance(query, ListQuery) else TagFilter()
+    tag_filter = _tag_filter(query) if isinstance(query, ListQuery) else TagFilter()
     size = page_size(query.limit, api.conf.api.max_limit) or int(api.conf.api.max_limit)
     first = Page(
         limit=size + 1,
         marker=query.marker,
         reverse=query.page_reverse,
-        tags=wanted,
+        tags=tag_filter,
         sorts=_sorts(name, query.sort_key, query.sort_dir),
     )
     try:
-        found = list(read(first))
+        resources = list(read(first))
     except LookupError:
         raise errors.BadRequest(f"Invalid input for marker. Reason: {str(query.marker)[:64]} does not exist.") from None
-    more = len(found) > size
-    page = found[-size:] if query.page_reverse else found[:size]
+    more = len(resources) > size
+    page = resources[-size:] if query.page_reverse else resources[:size]
     documents = tagged(api, name.removesuffix("s"), [view(each) for each in page])
     answer: dict[str, Any] = {name: [_only(each, query.fields) for each in documents]}
     links = _links(call, name, page, query, more=more)
@@ -199,19 +199,19 @@ def _split(values: Sequence[str]) -> tuple[str, ...]:
     return tuple(tag for value in values for tag in value.split(",") if tag)
 
 
-def tagged(api: Collaborators, kind: str, documents: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+def tagged(api: NetworkApiCollaborators, kind: str, documents: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
     """Adds the tags, if resources of this kind have any."""
     if kind not in TABLES:
         return documents
     with api.db.read() as session:
-        found = of_resources(session, [each["id"] for each in documents])
-    return [{**each, "tags": found.get(each["id"], [])} for each in documents]
+        tags_by_id = of_resources(session, [each["id"] for each in documents])
+    return [{**each, "tags": tags_by_id.get(each["id"], [])} for each in documents]
 
 
-def shown(api: Collaborators, call: Call, name: str, document: dict[str, Any]) -> dict[str, Any]:
+def shown(api: NetworkApiCollaborators, call: Call, name: str, document: dict[str, Any]) -> dict[str, Any]:
     """Returns one resource, with the fields that the query selects."""
-    (found,) = tagged(api, name, [document])
-    return {name: _only(found, () if call.query is None else call.query.fields)}
+    (tagged_document,) = tagged(api, name, [document])
+    return {name: _only(tagged_document, () if call.query is None else call.query.fields)}
 
 
 def required_revision(call: Call) -> int | None:

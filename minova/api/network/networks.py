@@ -12,7 +12,7 @@ from minova.api.http.definition import Route
 from minova.api.http.structs import Int64
 from minova.api.network import common
 from minova.api.network.answers import NetworkAnswer
-from minova.api.network.collaborators import Collaborators
+from minova.api.network.collaborators import NetworkApiCollaborators
 from minova.api.network.common import Text, Unset
 from minova.api.network.removal import delete_once_free
 from minova.api.network.resource import Creation, Resource
@@ -75,7 +75,7 @@ class NetworksQuery(common.ListQuery, frozen=True, kw_only=True):
     segmentation_id: tuple[Int64, ...] = msgspec.field(name=_SEGMENT, default=())
 
 
-def list_networks(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_networks(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     query: NetworksQuery = call.query
     filters = common.filters_of(query, mtu=query.mtu)
     provider = {
@@ -100,11 +100,11 @@ def list_networks(api: Collaborators, call: Call) -> dict[str, Any]:
         )
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     return common.shown(api, call, "network", view(call, find(api, call, call.path["network_id"])))
 
 
-def new(api: Collaborators, call: Call, body: NewNetwork) -> Network:
+def new(api: NetworkApiCollaborators, call: Call, body: NewNetwork) -> Network:
     provider = {
         name: value
         for name, value in common.given(body).items()
@@ -141,7 +141,7 @@ def new(api: Collaborators, call: Call, body: NewNetwork) -> Network:
     return network
 
 
-def add(api: Collaborators, call: Call, networks: Sequence[Network]) -> list[dict[str, Any]]:
+def add(api: NetworkApiCollaborators, call: Call, networks: Sequence[Network]) -> list[dict[str, Any]]:
     return [view(call, network) for network in api.conductor.create_networks(call.ctx, networks=tuple(networks))]
 
 
@@ -173,7 +173,7 @@ def check_segment(network: Network) -> None:
         raise errors.BadRequest(f"Invalid input for {_SEGMENT}. Reason: a {network.network_type} network has none.")
 
 
-def update(api: Collaborators, call: Call) -> dict[str, Any]:
+def update(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     changes = common.given(call.body.network)
     common.check_texts("network's", changes)
     limited = {"shared": "shared", "external": _EXTERNAL, "reachable": _REACHABLE}
@@ -190,7 +190,7 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
     return common.shown(api, call, "network", view(call, common.change(attempt)))
 
 
-def delete(api: Collaborators, call: Call) -> None:
+def delete(api: NetworkApiCollaborators, call: Call) -> None:
     network_id = _owned(api, call).id
     revision = common.revision_argument(call)
     delete_once_free(
@@ -201,7 +201,7 @@ def delete(api: Collaborators, call: Call) -> None:
     )
 
 
-def _owned(api: Collaborators, call: Call) -> Network:
+def _owned(api: NetworkApiCollaborators, call: Call) -> Network:
     """Returns the network in the path. Raises NetworkNotFound if the caller does not see it, Forbidden if it is another
     project's.
     """
@@ -210,12 +210,12 @@ def _owned(api: Collaborators, call: Call) -> Network:
     return network
 
 
-def find(api: Collaborators, call: Call, wanted: str) -> Network:
+def find(api: NetworkApiCollaborators, call: Call, network_id: str) -> Network:
     """Raises NetworkNotFound also if the caller may not see the network."""
     with api.db.read() as session:
-        network = networks.find(session, common.identifier(wanted))
+        network = networks.find(session, common.identifier(network_id))
     if network is None or not network.visible_to(call.ctx.project_id, is_admin=call.ctx.is_admin):
-        raise errors.NetworkNotFound(f"Network {wanted[:255]} could not be found.")
+        raise errors.NetworkNotFound(f"Network {network_id[:255]} could not be found.")
     return network
 
 

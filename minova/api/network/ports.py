@@ -11,7 +11,7 @@ from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.network import common, networks
 from minova.api.network.answers import PortAnswer
-from minova.api.network.collaborators import Collaborators
+from minova.api.network.collaborators import NetworkApiCollaborators
 from minova.api.network.common import Text, Unset
 from minova.api.network.resource import Creation, Resource
 from minova.api.network.security import security_groups
@@ -142,7 +142,7 @@ class PortsQuery(common.ListQuery, frozen=True, kw_only=True):
     host: tuple[str, ...] = msgspec.field(name=_HOST, default=())
 
 
-def list_ports(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_ports(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     query: PortsQuery = call.query
     filters = common.filters_of(
         query,
@@ -153,35 +153,35 @@ def list_ports(api: Collaborators, call: Call) -> dict[str, Any]:
         status=query.status,
         host=query.host if call.permits(f"get_port:{_HOST}") else (),
     )
-    wanted = _address_filters(query.fixed_ips)
+    address_filters = _address_filters(query.fixed_ips)
     seen_by = None if call.ctx.is_admin else call.ctx.project_id
     with api.db.read() as session:
         return common.listing(
             api,
             call,
             "ports",
-            lambda page: ports.visible(session, seen_by, filters, page, wanted),
+            lambda page: ports.visible(session, seen_by, filters, page, address_filters),
             lambda port: view(call, port),
         )
 
 
 def _address_filters(values: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    wanted: dict[str, tuple[str, ...]] = {}
+    filters: dict[str, tuple[str, ...]] = {}
     for value in values[: common.MAX_VALUES]:
         key, _, text = value.partition("=")
         if key not in ("ip_address", "subnet_id"):
             raise errors.BadRequest(f"Invalid input for fixed_ips. Reason: '{key[:64]}' is no filter.")
         if key == "ip_address":
             text = str(addresses.parse_address("fixed_ips", text))
-        wanted[key] = (*wanted.get(key, ()), text)
-    return wanted
+        filters[key] = (*filters.get(key, ()), text)
+    return filters
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     return common.shown(api, call, "port", view(call, find(api, call)))
 
 
-def new(api: Collaborators, call: Call, body: NewPortBody) -> NewPort:
+def new(api: NetworkApiCollaborators, call: Call, body: NewPortBody) -> NewPort:
     network = networks.find(api, call, body.network_id)
     if not network.usable_by(call.ctx.project_id, is_admin=call.ctx.is_admin):
         # As for a server that names the network itself: all projects see an external network, but only its own uses it.
@@ -218,12 +218,14 @@ def _options(bodies: tuple[OptionBody, ...] | Unset | None) -> tuple[OptionChang
     return tuple(OptionChange(**msgspec.structs.asdict(body)) for body in bodies)
 
 
-def add(api: Collaborators, call: Call, new: Sequence[NewPort]) -> list[dict[str, Any]]:
+def add(api: NetworkApiCollaborators, call: Call, new: Sequence[NewPort]) -> list[dict[str, Any]]:
     if len(new) == 1 and not new[0].tags:  # conductors of the last release have no create_ports
-        made: Sequence[Port] = [api.conductor.create_port(call.ctx, port=new[0].port, fixed_ips=new[0].fixed_ips)]
+        created_ports: Sequence[Port] = [
+            api.conductor.create_port(call.ctx, port=new[0].port, fixed_ips=new[0].fixed_ips)
+        ]
     else:
-        made = api.conductor.create_ports(call.ctx, ports=tuple(new))
-    return [view(call, port) for port in made]
+        created_ports = api.conductor.create_ports(call.ctx, ports=tuple(new))
+    return [view(call, port) for port in created_ports]
 
 
 # The attributes of `PortChanges` that a port keeps as they are given or parsed.
@@ -235,7 +237,7 @@ _CHANGING = frozenset(
 )
 
 
-def update(api: Collaborators, call: Call) -> dict[str, Any]:
+def update(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     body: PortChanges = call.body.port
     _require_defaults(body)
     changes = {name: value for name, value in common.given(body).items() if name in _CHANGING}
@@ -268,7 +270,7 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
     return common.shown(api, call, "port", view(call, common.change(attempt)))
 
 
-def delete(api: Collaborators, call: Call) -> None:
+def delete(api: NetworkApiCollaborators, call: Call) -> None:
     """The owner of the port's network may delete it, too."""
     port = find(api, call)
     if port.network_owner != call.ctx.project_id:
@@ -329,15 +331,17 @@ def _require_security_choices(
     common.require_each(call, rule, attributes, Target(project_id=network.project_id))
 
 
-def _groups(api: Collaborators, call: Call, wanted: tuple[str, ...] | Unset | None) -> tuple[str, ...] | None:
+def _groups(
+    api: NetworkApiCollaborators, call: Call, group_ids: tuple[str, ...] | Unset | None
+) -> tuple[str, ...] | None:
     """Returns the ids of the groups; None: the default group. Raises SecurityGroupNotFound also for another project's
     group.
     """
-    if isinstance(wanted, Unset) or wanted is None:
+    if isinstance(group_ids, Unset) or group_ids is None:
         return None
-    if len(wanted) > MAX_GROUPS:
+    if len(group_ids) > MAX_GROUPS:
         raise errors.BadRequest(f"Invalid input for security_groups. Reason: a port may have {MAX_GROUPS}.")
-    return tuple(dict.fromkeys(security_groups.find(api, call, group_id).id for group_id in wanted))
+    return tuple(dict.fromkeys(security_groups.find(api, call, group_id).id for group_id in group_ids))
 
 
 def _pairs(bodies: tuple[PairBody, ...] | Unset | None) -> tuple[AddressPair, ...]:
@@ -358,14 +362,14 @@ def _pairs(bodies: tuple[PairBody, ...] | Unset | None) -> tuple[AddressPair, ..
     return tuple(pairs)
 
 
-def find(api: Collaborators, call: Call) -> Port:
+def find(api: NetworkApiCollaborators, call: Call) -> Port:
     """Raises PortNotFound also for a port that is neither the caller's nor on a network of the caller's."""
-    wanted = call.path["port_id"]
+    port_id = call.path["port_id"]
     with api.db.read() as session:
-        port = ports.find(session, common.identifier(wanted))
+        port = ports.find(session, common.identifier(port_id))
     own = port is not None and call.ctx.project_id in (port.project_id, port.network_owner)
     if port is None or not (own or call.ctx.is_admin):
-        raise errors.PortNotFound(f"Port {wanted[:255]} could not be found.")
+        raise errors.PortNotFound(f"Port {port_id[:255]} could not be found.")
     return port
 
 

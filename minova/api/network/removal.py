@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.api.http.call import Call
-from minova.api.network.collaborators import Collaborators
+from minova.api.network.collaborators import NetworkApiCollaborators
 
 # Seconds to wait for a guest, enough if it releases its port at all; and seconds between two checks.
 PATIENCE = 10.0
@@ -19,7 +19,7 @@ LOOK = 0.2
 
 
 def delete_once_free(
-    api: Collaborators, call: Call, delete: Callable[[], None], only_pending_delete: Callable[[Session], bool]
+    api: NetworkApiCollaborators, call: Call, delete: Callable[[], None], only_pending_delete: Callable[[Session], bool]
 ) -> None:
     """Deletes a resource, and waits if that is in use by nothing but ports that are being deleted.
 
@@ -43,6 +43,6 @@ def delete_once_free(
     return delete()
 
 
-def _are_pending_delete(api: Collaborators, only_pending_delete: Callable[[Session], bool]) -> bool:
+def _are_pending_delete(api: NetworkApiCollaborators, only_pending_delete: Callable[[Session], bool]) -> bool:
     with api.db.read() as session:
         return only_pending_delete(session)

@@ -9,7 +9,7 @@ from minova import errors
 from minova.api.http.call import Call
 from minova.api.http.definition import Handler, Route
 from minova.api.network import answers
-from minova.api.network.collaborators import Collaborators
+from minova.api.network.collaborators import NetworkApiCollaborators
 from minova.api.network.common import FieldsQuery, tagged
 
 # The highest of the default quotas of such resources.
@@ -25,8 +25,8 @@ class Creation(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     fields: type[msgspec.Struct]
-    new: Callable[[Collaborators, Call, Any], Any]
-    add: Callable[[Collaborators, Call, Sequence[Any]], Sequence[dict[str, Any]]]
+    new: Callable[[NetworkApiCollaborators, Call, Any], Any]
+    add: Callable[[NetworkApiCollaborators, Call, Sequence[Any]], Sequence[dict[str, Any]]]
 
 
 class Resource(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +37,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    answer: type[answers.Standard]
+    answer: type[answers.StandardAttributes]
     index: Handler
     query: type[msgspec.Struct]
     creation: Creation
@@ -89,29 +89,29 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
 
     def _body(self) -> type[msgspec.Struct]:
         """Returns the struct of a body that makes one resource, or several."""
-        one, several = self.creation.fields, tuple[self.creation.fields, ...]  # type: ignore[name-defined]
+        fields, several = self.creation.fields, tuple[self.creation.fields, ...]  # type: ignore[name-defined]
         unset = msgspec.UNSET
         return msgspec.defstruct(
             self.creation.fields.__name__.replace("New", "Create", 1),
-            [(self.name, one | msgspec.UnsetType, unset), (self.plural, several | msgspec.UnsetType, unset)],
+            [(self.name, fields | msgspec.UnsetType, unset), (self.plural, several | msgspec.UnsetType, unset)],
             frozen=True,
             kw_only=True,
             forbid_unknown_fields=True,
         )
 
-    def _create(self, api: Collaborators, call: Call) -> dict[str, Any]:
-        one, several = getattr(call.body, self.name), getattr(call.body, self.plural)
-        if (one is msgspec.UNSET) == (several is msgspec.UNSET):
+    def _create(self, api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
+        resource, several = getattr(call.body, self.name), getattr(call.body, self.plural)
+        if (resource is msgspec.UNSET) == (several is msgspec.UNSET):
             raise errors.BadRequest(f"The body must have either '{self.name}' or '{self.plural}'.")
         if several is msgspec.UNSET:
-            return {self.name: self._made(api, call, (one,))[0]}
+            return {self.name: self._made(api, call, (resource,))[0]}
         if not several:
             raise errors.BadRequest("Resources required")
         if len(several) > MAX_BULK:
             raise errors.BadRequest(f"One request makes {MAX_BULK} {self.plural} at most.")
         return {self.plural: self._made(api, call, several)}
 
-    def _made(self, api: Collaborators, call: Call, bodies: Sequence[Any]) -> Sequence[dict[str, Any]]:
+    def _made(self, api: NetworkApiCollaborators, call: Call, bodies: Sequence[Any]) -> Sequence[dict[str, Any]]:
         return tagged(
             api, self.name, self.creation.add(api, call, [self.creation.new(api, call, body) for body in bodies])
         )

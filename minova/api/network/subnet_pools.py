@@ -12,7 +12,7 @@ from minova.api.http.definition import Route
 from minova.api.http.structs import Int64
 from minova.api.network import common
 from minova.api.network.answers import SubnetPoolAnswer
-from minova.api.network.collaborators import Collaborators
+from minova.api.network.collaborators import NetworkApiCollaborators
 from minova.api.network.common import Text, Unset
 from minova.api.network.resource import Creation, Resource
 from minova.api.policies.enforcer import Target
@@ -74,7 +74,7 @@ class SubnetPoolsQuery(common.ListQuery, frozen=True, kw_only=True):
     is_default: bool | None = None
 
 
-def list_pools(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_pools(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     query: SubnetPoolsQuery = call.query
     lengths = ("ip_version", "default_prefixlen", "min_prefixlen", "max_prefixlen")
     filters = common.filters_of(query, shared=query.shared, **{name: getattr(query, name) for name in lengths})
@@ -90,11 +90,11 @@ def list_pools(api: Collaborators, call: Call) -> dict[str, Any]:
         )
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     return common.shown(api, call, "subnetpool", view(find(api, call, call.path["subnetpool_id"])))
 
 
-def new(api: Collaborators, call: Call, body: NewSubnetPool) -> SubnetPool:
+def new(api: NetworkApiCollaborators, call: Call, body: NewSubnetPool) -> SubnetPool:
     common.require_each(call, "create_subnetpool", {"shared": body.shared, "is_default": body.is_default})
     common.only_default("address_scope_id", body.address_scope_id is None, _SCOPE)
     prefixes, ip_version = parse_prefixes(body.prefixes)
@@ -118,11 +118,11 @@ def new(api: Collaborators, call: Call, body: NewSubnetPool) -> SubnetPool:
     )
 
 
-def add(api: Collaborators, call: Call, pools: Sequence[SubnetPool]) -> list[dict[str, Any]]:
+def add(api: NetworkApiCollaborators, call: Call, pools: Sequence[SubnetPool]) -> list[dict[str, Any]]:
     return [view(pool) for pool in api.conductor.create_subnet_pools(call.ctx, pools=tuple(pools))]
 
 
-def update(api: Collaborators, call: Call) -> dict[str, Any]:
+def update(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     changes = common.given(call.body.subnetpool)
     common.require_each(call, "update_subnetpool", {"is_default": "is_default" in changes})
     common.only_default("address_scope_id", changes.pop("address_scope_id", None) is None, _SCOPE)
@@ -149,27 +149,27 @@ def _changed(pool: SubnetPool, changes: dict[str, Any]) -> SubnetPool:
     return after
 
 
-def delete(api: Collaborators, call: Call) -> None:
+def delete(api: NetworkApiCollaborators, call: Call) -> None:
     pool = _owned(api, call)
     api.conductor.delete_subnet_pool(call.ctx, pool_id=pool.id, **common.revision_argument(call))
 
 
-def _owned(api: Collaborators, call: Call) -> SubnetPool:
+def _owned(api: NetworkApiCollaborators, call: Call) -> SubnetPool:
     pool = find(api, call, call.path["subnetpool_id"])
     call.require_for(Target(project_id=pool.project_id))
     return pool
 
 
-def find(api: Collaborators, call: Call, wanted: str) -> SubnetPool:
+def find(api: NetworkApiCollaborators, call: Call, pool_id: str) -> SubnetPool:
     """Raises SubnetPoolNotFound also for a pool that the caller may not use."""
     with api.db.read() as session:
-        pool = stored.find(session, common.identifier(wanted))
+        pool = stored.find(session, common.identifier(pool_id))
     if pool is None or not pool.usable_by(call.ctx.project_id, is_admin=call.ctx.is_admin):
-        raise errors.SubnetPoolNotFound(f"Subnet pool {wanted[:255]} could not be found.")
+        raise errors.SubnetPoolNotFound(f"Subnet pool {pool_id[:255]} could not be found.")
     return pool
 
 
-def default_of(api: Collaborators, call: Call, ip_version: int) -> SubnetPool:
+def default_of(api: NetworkApiCollaborators, call: Call, ip_version: int) -> SubnetPool:
     """Raises BadRequest if the caller may use no default pool of this IP version."""
     with api.db.read() as session:
         pool = stored.default_of(session, ip_version)

@@ -13,7 +13,7 @@ from minova.api.http.definition import Route
 from minova.api.http.structs import Int64
 from minova.api.network import common, networks, subnet_pools
 from minova.api.network.answers import SubnetAnswer
-from minova.api.network.collaborators import Collaborators
+from minova.api.network.collaborators import NetworkApiCollaborators
 from minova.api.network.common import Text, Unset
 from minova.api.network.removal import delete_once_free
 from minova.api.network.resource import Creation, Resource
@@ -22,7 +22,7 @@ from minova.db.hosts import compute_nodes
 from minova.db.networks import ports, subnets
 from minova.objects.network import addresses
 from minova.objects.network.addresses import Block
-from minova.objects.network.network import AUTOMATIC, HostRoute, Pool, Subnet
+from minova.objects.network.network import AUTOMATIC, AllocationPool, HostRoute, Subnet
 from minova.objects.network.subnet_pools import SubnetPool, check_length
 
 # Neutron's limits.
@@ -95,7 +95,7 @@ class SubnetsQuery(common.ListQuery, frozen=True, kw_only=True):
     enable_dhcp: bool | None = None
 
 
-def list_subnets(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_subnets(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     query: SubnetsQuery = call.query
     filters = common.filters_of(
         query,
@@ -112,11 +112,11 @@ def list_subnets(api: Collaborators, call: Call) -> dict[str, Any]:
         return common.listing(api, call, "subnets", lambda page: subnets.visible(session, seen_by, filters, page), view)
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     return common.shown(api, call, "subnet", view(find(api, call)))
 
 
-def new(api: Collaborators, call: Call, body: NewSubnet) -> Subnet:
+def new(api: NetworkApiCollaborators, call: Call, body: NewSubnet) -> Subnet:
     """Makes a subnet in a network of the caller's project: other projects may use a shared network, but not
     change it.
     """
@@ -148,7 +148,7 @@ def new(api: Collaborators, call: Call, body: NewSubnet) -> Subnet:
     )
 
 
-def _pool_of(api: Collaborators, call: Call, body: NewSubnet) -> SubnetPool | None:
+def _pool_of(api: NetworkApiCollaborators, call: Call, body: NewSubnet) -> SubnetPool | None:
     """Returns the subnet pool of which the subnet gets its range. Raises SubnetPoolNotFound, or BadRequest if the body
     contradicts itself.
     """
@@ -226,12 +226,12 @@ def _require_servable(length: int, shown: str, body: NewSubnet, ip_version: int)
     )
 
 
-def add(api: Collaborators, call: Call, subnets: Sequence[Subnet]) -> list[dict[str, Any]]:
-    made = api.conductor.create_subnets(call.ctx, subnets=tuple(subnets), any_range=call.ctx.is_admin)
-    return [view(subnet) for subnet in made]
+def add(api: NetworkApiCollaborators, call: Call, subnets: Sequence[Subnet]) -> list[dict[str, Any]]:
+    created_subnets = api.conductor.create_subnets(call.ctx, subnets=tuple(subnets), any_range=call.ctx.is_admin)
+    return [view(subnet) for subnet in created_subnets]
 
 
-def update(api: Collaborators, call: Call) -> dict[str, Any]:
+def update(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     changes = common.given(call.body.subnet)
     common.check_texts("subnet's", changes)
 
@@ -243,7 +243,7 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
     return common.shown(api, call, "subnet", view(common.change(attempt)))
 
 
-def _changed(api: Collaborators, subnet: Subnet, changes: dict[str, Any]) -> Subnet:
+def _changed(api: NetworkApiCollaborators, subnet: Subnet, changes: dict[str, Any]) -> Subnet:
     block = addresses.parse_cidr(subnet.cidr, subnet.ip_version)
     values = dict(changes)
     if changes.get("enable_dhcp") is False and (subnet.ipv6_address_mode or subnet.ipv6_ra_mode):
@@ -263,7 +263,7 @@ def _changed(api: Collaborators, subnet: Subnet, changes: dict[str, Any]) -> Sub
     return msgspec.structs.replace(subnet, **values)
 
 
-def delete(api: Collaborators, call: Call) -> None:
+def delete(api: NetworkApiCollaborators, call: Call) -> None:
     subnet_id = _owned(api, call).id
     revision = common.revision_argument(call)
     delete_once_free(
@@ -281,14 +281,14 @@ def _gateway(block: Block, requested: str | Unset | None) -> str | None:
 
 
 def _pools(
-    block: Block, requested: tuple[PoolBody, ...] | tuple[Pool, ...] | None, gateway: str | None
-) -> tuple[Pool, ...]:
+    block: Block, requested: tuple[PoolBody, ...] | tuple[AllocationPool, ...] | None, gateway: str | None
+) -> tuple[AllocationPool, ...]:
     if requested is None:
         return addresses.default_pools(block, gateway)
-    return addresses.check_pools(block, [Pool(start=pool.start, end=pool.end) for pool in requested], gateway)
+    return addresses.check_pools(block, [AllocationPool(start=pool.start, end=pool.end) for pool in requested], gateway)
 
 
-def _servers(api: Collaborators, requested: tuple[str, ...]) -> tuple[str, ...]:
+def _servers(api: NetworkApiCollaborators, requested: tuple[str, ...]) -> tuple[str, ...]:
     if len(requested) > MAX_NAMESERVERS:
         raise errors.BadRequest(f"Invalid input for dns_nameservers. Reason: there may be {MAX_NAMESERVERS}.")
     if not requested:
@@ -332,24 +332,24 @@ def _service_types(requested: tuple[str, ...]) -> tuple[str, ...]:
     return requested
 
 
-def _owned(api: Collaborators, call: Call) -> Subnet:
+def _owned(api: NetworkApiCollaborators, call: Call) -> Subnet:
     subnet = find(api, call)
     call.require_for(Target(project_id=subnet.project_id))
     return subnet
 
 
-def find(api: Collaborators, call: Call) -> Subnet:
+def find(api: NetworkApiCollaborators, call: Call) -> Subnet:
     """Raises SubnetNotFound also for a subnet of a network that the caller may not see."""
-    wanted = call.path["subnet_id"]
+    subnet_id = call.path["subnet_id"]
     with api.db.read() as session:
-        subnet = subnets.find(session, common.identifier(wanted))
+        subnet = subnets.find(session, common.identifier(subnet_id))
     if subnet is not None and subnet.project_id != call.ctx.project_id:
         try:
             networks.find(api, call, subnet.network_id)
         except errors.NetworkNotFound:
             subnet = None
     if subnet is None:
-        raise errors.SubnetNotFound(f"Subnet {wanted[:255]} could not be found.")
+        raise errors.SubnetNotFound(f"Subnet {subnet_id[:255]} could not be found.")
     return subnet
 
 

@@ -9,7 +9,7 @@ from minova import errors
 from minova.api.http.call import Call
 from minova.api.http.definition import Handler, Route
 from minova.api.network import networks, ports, subnet_pools, subnets
-from minova.api.network.collaborators import Collaborators
+from minova.api.network.collaborators import NetworkApiCollaborators
 from minova.api.network.security import security_groups
 from minova.api.policies.enforcer import Target
 from minova.db.networks import tags
@@ -17,7 +17,7 @@ from minova.objects.network.network import MAX_TAG, MAX_TAGS
 
 TagText = Annotated[str, msgspec.Meta(max_length=MAX_TAG)]
 # Finds the resource in the path of the call. Raises an error if the caller may not see it.
-Find = Callable[[Collaborators, Call], Any]
+Find = Callable[[NetworkApiCollaborators, Call], Any]
 
 
 class TagsBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -31,62 +31,62 @@ class _Tags:
         self._kind = kind
         self._find = find
 
-    def index(self, api: Collaborators, call: Call) -> dict[str, Any]:
+    def index(self, api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
         return {"tags": self._of(api, self._find(api, call).id)}
 
-    def show(self, api: Collaborators, call: Call) -> None:
+    def show(self, api: NetworkApiCollaborators, call: Call) -> None:
         self._require(api, self._find(api, call).id, call.path["tag"])
 
-    def replace(self, api: Collaborators, call: Call) -> dict[str, Any]:
+    def replace(self, api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
         return {"tags": self._change(api, call, add=_checked(call.body.tags), remove=None)}
 
-    def create(self, api: Collaborators, call: Call) -> dict[str, Any]:
+    def create(self, api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
         self._change(api, call, add=_checked(call.body.tags))
         return {"tags": call.body.tags}
 
-    def add(self, api: Collaborators, call: Call) -> None:
+    def add(self, api: NetworkApiCollaborators, call: Call) -> None:
         tag = call.path["tag"]
         if len(tag) > MAX_TAG:
             raise errors.BadRequest(f"'{tag[:64]}...' exceeds maximum length of {MAX_TAG}")
         self._change(api, call, add=(tag,))
 
-    def delete(self, api: Collaborators, call: Call) -> None:
+    def delete(self, api: NetworkApiCollaborators, call: Call) -> None:
         tag = call.path["tag"]
         self._require(api, self._owned(api, call), tag)
         self._change(api, call, remove=(tag,))
 
-    def clear(self, api: Collaborators, call: Call) -> None:
+    def clear(self, api: NetworkApiCollaborators, call: Call) -> None:
         self._change(api, call, remove=None)
 
     def _change(
-        self, api: Collaborators, call: Call, add: tuple[str, ...] = (), remove: tuple[str, ...] | None = ()
+        self, api: NetworkApiCollaborators, call: Call, add: tuple[str, ...] = (), remove: tuple[str, ...] | None = ()
     ) -> tuple[str, ...]:
         resource_id = self._owned(api, call)
         return api.conductor.update_network_tags(
             call.ctx, kind=self._kind, resource_id=resource_id, add=add, remove=remove
         )
 
-    def _owned(self, api: Collaborators, call: Call) -> str:
+    def _owned(self, api: NetworkApiCollaborators, call: Call) -> str:
         """Returns the id of the resource. Raises Forbidden if it is another project's."""
         resource = self._find(api, call)
         call.require_for(Target(project_id=resource.project_id))
         return str(resource.id)
 
-    def _of(self, api: Collaborators, resource_id: str) -> list[str]:
+    def _of(self, api: NetworkApiCollaborators, resource_id: str) -> list[str]:
         with api.db.read() as session:
             return tags.of_resources(session, [resource_id]).get(resource_id, [])
 
-    def _require(self, api: Collaborators, resource_id: str, tag: str) -> None:
+    def _require(self, api: NetworkApiCollaborators, resource_id: str, tag: str) -> None:
         if tag not in self._of(api, resource_id):
             raise errors.TagNotFound(f"Tag {tag[:MAX_TAG]} could not be found.")
 
 
-def _checked(wanted: tuple[str, ...]) -> tuple[str, ...]:
-    if len(set(wanted)) < len(wanted):
+def _checked(tag_names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(tag_names)) < len(tag_names):
         raise errors.BadRequest("Invalid input for operation: Duplicate items in the list of tags.")
-    if len(wanted) > MAX_TAGS:
+    if len(tag_names) > MAX_TAGS:
         raise errors.BadRequest(f"The number of tags exceed the per-resource limit of {MAX_TAGS}")
-    return wanted
+    return tag_names
 
 
 def _routes(kind: str, find: Find) -> tuple[Route, ...]:

@@ -6,21 +6,21 @@ from sqlalchemy.orm import Session
 
 from minova.api.http.definition import Route
 from minova.api.placement import schemas
-from minova.api.placement.call import Answer, Call, Placement, latest
+from minova.api.placement.call import Answer, Placement, PlacementCall, latest
 from minova.api.placement.inventories import check_generation
 from minova.placement.providers import aggregates, queries
 
 _WITH_GENERATION = (1, 19)
 
 
-def show(placement: Placement, call: Call) -> Answer:
+def show(placement: Placement, call: PlacementCall) -> Answer:
     with placement.reads.read() as session:
         provider = queries.find(session, call.path["uuid"])
         uuids = aggregates.of_provider(session, provider.id)
     return _answer(call, uuids, provider.generation)
 
 
-def replace(placement: Placement, call: Call) -> Answer:
+def replace(placement: Placement, call: PlacementCall) -> Answer:
     with_generation = call.version >= _WITH_GENERATION
     documents = call.body["aggregates"] if with_generation else call.body
     uuids = list(dict.fromkeys(str(UUID(uuid)) for uuid in documents))
@@ -34,7 +34,7 @@ def replace(placement: Placement, call: Call) -> Answer:
     return _answer(call, uuids, placement.change(work))
 
 
-def _answer(call: Call, uuids: list[str], generation: int) -> Answer:
+def _answer(call: PlacementCall, uuids: list[str], generation: int) -> Answer:
     shown: dict[str, object] = {"aggregates": uuids}
     if call.version >= _WITH_GENERATION:
         shown["resource_provider_generation"] = generation

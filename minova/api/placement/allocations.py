@@ -7,7 +7,7 @@ from uuid import UUID
 from minova.api.http.definition import Route
 from minova.api.http.microversions import Version
 from minova.api.placement import answers, schemas
-from minova.api.placement.call import Answer, Call, Placement, latest
+from minova.api.placement.call import Answer, Placement, PlacementCall, latest
 from minova.api.placement.inventories import numbers_of
 from minova.placement import errors
 from minova.placement.allocations import queries, writes
@@ -18,7 +18,7 @@ from minova.placement.providers import queries as provider_queries
 _GENERATIONS: Version = (1, 28)
 
 
-def show(placement: Placement, call: Call) -> Answer:
+def show(placement: Placement, call: PlacementCall) -> Answer:
     """Returns no allocations for an unknown consumer, without an error: Placement has no list of consumers without
     allocations.
     """
@@ -38,7 +38,7 @@ def show(placement: Placement, call: Call) -> Answer:
     return Answer(body=shown, changed=latest(row.updated_at for row in rows))
 
 
-def of_provider(placement: Placement, call: Call) -> Answer:
+def of_provider(placement: Placement, call: PlacementCall) -> Answer:
     with placement.reads.read() as session:
         provider = provider_queries.find(session, call.path["uuid"])
         rows = queries.of_provider(session, provider.id)
@@ -52,7 +52,7 @@ def of_provider(placement: Placement, call: Call) -> Answer:
     return Answer(body=shown, changed=latest(row.updated_at for row in rows))
 
 
-def replace(placement: Placement, call: Call) -> Answer:
+def replace(placement: Placement, call: PlacementCall) -> Answer:
     try:
         uuid = str(UUID(call.path["consumer_uuid"]))
     except ValueError:
@@ -62,23 +62,23 @@ def replace(placement: Placement, call: Call) -> Answer:
         document["allocations"] = {
             entry["resource_provider"]["uuid"]: {"resources": entry["resources"]} for entry in document["allocations"]
         }
-    wanted = new_allocations({uuid: document}, call.version)
-    placement.change(lambda session: writes.replace(session, wanted))
+    allocations = new_allocations({uuid: document}, call.version)
+    placement.change(lambda session: writes.replace(session, allocations))
     return Answer()
 
 
-def replace_many(placement: Placement, call: Call) -> Answer:
-    wanted = new_allocations(call.body, call.version)
-    placement.change(lambda session: writes.replace(session, wanted))
+def replace_many(placement: Placement, call: PlacementCall) -> Answer:
+    allocations = new_allocations(call.body, call.version)
+    placement.change(lambda session: writes.replace(session, allocations))
     return Answer()
 
 
-def delete(placement: Placement, call: Call) -> Answer:
+def delete(placement: Placement, call: PlacementCall) -> Answer:
     placement.change(lambda session: writes.remove(session, call.path["consumer_uuid"]))
     return Answer()
 
 
-def reshape(placement: Placement, call: Call) -> Answer:
+def reshape(placement: Placement, call: PlacementCall) -> Answer:
     """Changes inventories and allocations together, so that usage moves to other providers."""
     inventories = {
         uuid: (
@@ -87,8 +87,8 @@ def reshape(placement: Placement, call: Call) -> Answer:
         )
         for uuid, document in call.body["inventories"].items()
     }
-    wanted = new_allocations(call.body["allocations"], call.version)
-    placement.change(lambda session: reshaper.reshape(session, inventories, wanted))
+    allocations = new_allocations(call.body["allocations"], call.version)
+    placement.change(lambda session: reshaper.reshape(session, inventories, allocations))
     return Answer()
 
 

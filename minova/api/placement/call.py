@@ -47,7 +47,7 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
             return self.writes().run(unless_safe)
 
 
-class Call(call.Call, frozen=True, kw_only=True):
+class PlacementCall(call.Call, frozen=True, kw_only=True):
     """`query`: (key, value) pairs in their order."""
 
     def last_value(self, key: str) -> str | None:
@@ -67,7 +67,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     `status`: None means the status of the route.
     `changed`: in seconds since the epoch, shown from microversion 1.15 on; None if the route does not show it.
-    `location`: a path, as from `Call.href`.
+    `location`: a path, as from `PlacementCall.href`.
     """
 
     body: Any = None
@@ -80,5 +80,5 @@ def latest(times: Iterable[float | None]) -> float:
     """Returns when the newest of the shown resources was changed: now, if one has no time of its own, or if there are
     none.
     """
-    known = [time.time() if at is None else at for at in times]
-    return max(known, default=time.time())
+    timestamps = [time.time() if at is None else at for at in times]
+    return max(timestamps, default=time.time())

@@ -6,11 +6,11 @@ from typing import Any
 from minova.api.http.definition import Route
 from minova.api.http.microversions import Version
 from minova.api.placement import answers
-from minova.api.placement.call import Answer, Call, Placement, latest
+from minova.api.placement.call import Answer, Placement, PlacementCall, latest
 from minova.placement.candidates import query, search
 from minova.placement.candidates.combine import Candidate
 from minova.placement.candidates.request import CandidateRequest
-from minova.placement.candidates.search import Found
+from minova.placement.candidates.search import AllocationCandidates
 from minova.placement.candidates.tree import Node
 from minova.placement.providers.traits import in_order
 
@@ -21,14 +21,14 @@ _TREES = (1, 29)
 _MAPPINGS = (1, 34)
 
 
-def list_candidates(placement: Placement, call: Call) -> Answer:
+def list_candidates(placement: Placement, call: PlacementCall) -> Answer:
     request = query.parse(call.query, call.version)
     with placement.reads.read() as session:
         result = search.search(session, request)
     return Answer(body=body(result, request, call.version), changed=latest([]))
 
 
-def body(result: Found, request: CandidateRequest, version: Version) -> dict[str, Any]:
+def body(result: AllocationCandidates, request: CandidateRequest, version: Version) -> dict[str, Any]:
     """Returns the body, to be encoded as JSON. Until 1.26 the summaries have only the requested classes."""
     classes = None if version >= _ALL_CLASSES else request.resource_classes()
     # Many providers have the same traits: they share one list.

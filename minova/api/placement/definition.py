@@ -20,7 +20,7 @@ from minova.api.http.faults import Content, Fault
 from minova.api.http.json_schema import SchemaValidation
 from minova.api.http.microversions import Version, text
 from minova.api.placement import versions
-from minova.api.placement.call import Answer, Call
+from minova.api.placement.call import Answer, PlacementCall
 from minova.api.placement.routes import ROUTES
 from minova.api.policies.users import Identity
 from minova.placement.errors import CONCURRENT_UPDATE, UNDEFINED, Refused
@@ -47,7 +47,7 @@ class PlacementDefinition(ApiDefinition):
     service_type = "placement"
     routes = ROUTES
     validation = SchemaValidation()
-    call_type = Call
+    call_type = PlacementCall
     public = frozenset({"/"})
     automatic_options = False
     default_media_type = None

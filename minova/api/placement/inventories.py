@@ -8,14 +8,14 @@ from sqlalchemy.orm import Session
 
 from minova.api.http.definition import Route
 from minova.api.placement import answers, schemas
-from minova.api.placement.call import Answer, Call, Placement, latest
+from minova.api.placement.call import Answer, Placement, PlacementCall, latest
 from minova.api.placement.providers import href
 from minova.codecs import Decoder
 from minova.placement import errors
 from minova.placement.providers import inventories as provider_inventories
 from minova.placement.providers import queries
 from minova.placement.providers.inventories import Numbers
-from minova.placement.providers.queries import Record
+from minova.placement.providers.queries import ProviderRecord
 
 _NUMBERS = Decoder(Numbers)
 
@@ -25,7 +25,7 @@ def numbers_of(document: Mapping[str, Any]) -> Numbers:
     return _NUMBERS.from_builtins(document)
 
 
-def check_generation(provider: Record, generation: int) -> None:
+def check_generation(provider: ProviderRecord, generation: int) -> None:
     """Raises Conflict if the generation is not the provider's."""
     if provider.generation != generation:
         raise errors.Conflict(
@@ -34,14 +34,14 @@ def check_generation(provider: Record, generation: int) -> None:
         )
 
 
-def list_inventories(placement: Placement, call: Call) -> Answer:
+def list_inventories(placement: Placement, call: PlacementCall) -> Answer:
     with placement.reads.read() as session:
         provider = queries.find(session, call.path["uuid"])
         records = provider_inventories.of_provider(session, provider.id)
-    return _all(provider.generation, {name: known.numbers for name, known in records.items()}, records.values())
+    return _all(provider.generation, {name: record.numbers for name, record in records.items()}, records.values())
 
 
-def show(placement: Placement, call: Call) -> Answer:
+def show(placement: Placement, call: PlacementCall) -> Answer:
     name = call.path["resource_class"]
     with placement.reads.read() as session:
         provider = queries.find(session, call.path["uuid"])
@@ -51,7 +51,7 @@ def show(placement: Placement, call: Call) -> Answer:
     return _one(provider.generation, record.numbers, record.updated_at)
 
 
-def create(placement: Placement, call: Call) -> Answer:
+def create(placement: Placement, call: PlacementCall) -> Answer:
     name, numbers = call.body["resource_class"], numbers_of(call.body)
 
     def work(session: Session) -> int:
@@ -69,7 +69,7 @@ def create(placement: Placement, call: Call) -> Answer:
     return msgspec.structs.replace(answer, location=location)
 
 
-def change(placement: Placement, call: Call) -> Answer:
+def change(placement: Placement, call: PlacementCall) -> Answer:
     name, numbers = call.path["resource_class"], numbers_of(call.body)
 
     def work(session: Session) -> int:
@@ -81,24 +81,24 @@ def change(placement: Placement, call: Call) -> Answer:
     return _one(placement.change(work), numbers, None)
 
 
-def replace(placement: Placement, call: Call) -> Answer:
-    wanted = {name: numbers_of(document) for name, document in call.body["inventories"].items()}
+def replace(placement: Placement, call: PlacementCall) -> Answer:
+    inventories = {name: numbers_of(document) for name, document in call.body["inventories"].items()}
 
     def work(session: Session) -> int:
         provider = queries.find(session, call.path["uuid"])
         check_generation(provider, call.body["resource_provider_generation"])
-        _check(call, provider, wanted, "Unable to update inventory for resource provider {uuid}: ")
+        _check(call, provider, inventories, "Unable to update inventory for resource provider {uuid}: ")
         try:
-            return provider_inventories.replace(session, provider, wanted)
+            return provider_inventories.replace(session, provider, inventories)
         except errors.NotFound as error:
             raise errors.BadRequest(
                 f"Unknown resource class in inventory for resource provider {provider.uuid}: {error}"
             ) from None
 
-    return _all(placement.change(work), wanted, ())
+    return _all(placement.change(work), inventories, ())
 
 
-def delete_all(placement: Placement, call: Call) -> Answer:
+def delete_all(placement: Placement, call: PlacementCall) -> Answer:
     def work(session: Session) -> None:
         provider_inventories.replace(session, queries.find(session, call.path["uuid"]), {})
 
@@ -106,7 +106,7 @@ def delete_all(placement: Placement, call: Call) -> Answer:
     return Answer()
 
 
-def delete(placement: Placement, call: Call) -> Answer:
+def delete(placement: Placement, call: PlacementCall) -> Answer:
     """The error for an inventory in use has another code than in `replace`, as in OpenStack's Placement."""
     name = call.path["resource_class"]
 
@@ -123,9 +123,9 @@ def delete(placement: Placement, call: Call) -> Answer:
     return Answer()
 
 
-def _check(call: Call, provider: Record, wanted: Mapping[str, Numbers], prefix: str = "") -> None:
+def _check(call: PlacementCall, provider: ProviderRecord, inventories: Mapping[str, Numbers], prefix: str = "") -> None:
     try:
-        provider_inventories.check_capacity(provider.uuid, wanted.items(), may_be_zero=call.version >= (1, 26))
+        provider_inventories.check_capacity(provider.uuid, inventories.items(), may_be_zero=call.version >= (1, 26))
     except errors.BadRequest as error:
         raise errors.BadRequest(f"{prefix.format(uuid=provider.uuid)}{error}") from None
 
@@ -135,10 +135,10 @@ def _one(generation: int, numbers: Numbers, changed: float | None) -> Answer:
     return Answer(body=shown, changed=latest([changed]))
 
 
-def _all(generation: int, inventories: Mapping[str, Numbers], known: Any) -> Answer:
+def _all(generation: int, inventories: Mapping[str, Numbers], records: Any) -> Answer:
     shown = {name: msgspec.structs.asdict(numbers) for name, numbers in inventories.items()}
     body = {"resource_provider_generation": generation, "inventories": shown}
-    return Answer(body=body, changed=latest(record.updated_at for record in known))
+    return Answer(body=body, changed=latest(record.updated_at for record in records))
 
 
 _ALL_INVENTORIES = {"resource_provider_generation": int, "inventories": dict[str, answers.InventoryAnswer]}

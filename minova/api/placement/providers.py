@@ -5,11 +5,11 @@ from uuid import UUID, uuid4
 
 from minova.api.http.definition import Route
 from minova.api.placement import answers, schemas
-from minova.api.placement.call import Answer, Call, Placement, latest
+from minova.api.placement.call import Answer, Placement, PlacementCall, latest
 from minova.placement.errors import BadRequest, NotFound
 from minova.placement.limits.query_values import read_aggregates, read_resources, read_traits
 from minova.placement.providers import queries, resource_classes, traits, trees
-from minova.placement.providers.queries import Filter, Record
+from minova.placement.providers.queries import ProviderFilter, ProviderRecord
 
 # The resources below a provider, and their first microversions.
 _BELOW = (
@@ -21,7 +21,7 @@ _BELOW = (
 )
 
 
-def view(call: Call, provider: Record) -> dict[str, Any]:
+def view(call: PlacementCall, provider: ProviderRecord) -> dict[str, Any]:
     self_href = href(call, provider.uuid)
     links = [{"rel": rel, "href": f"{self_href}/{rel}"} for rel, since in _BELOW if call.version >= since]
     shown: dict[str, Any] = {
@@ -35,33 +35,35 @@ def view(call: Call, provider: Record) -> dict[str, Any]:
     return shown
 
 
-def href(call: Call, uuid: str) -> str:
+def href(call: PlacementCall, uuid: str) -> str:
     return call.href(f"/resource_providers/{uuid}")
 
 
-def list_providers(placement: Placement, call: Call) -> Answer:
-    wanted = _filter(call)
+def list_providers(placement: Placement, call: PlacementCall) -> Answer:
+    provider_filter = _filter(call)
     with placement.reads.read() as session:
         try:
-            resource_classes.require(session, wanted.resources)
+            resource_classes.require(session, provider_filter.resources)
         except NotFound as error:
             raise BadRequest(f"Invalid resource class in resources parameter: {error}") from None
         try:
-            traits.require(session, {*wanted.forbidden, *(name for some in wanted.required for name in some)})
+            traits.require(
+                session, {*provider_filter.forbidden, *(name for some in provider_filter.required for name in some)}
+            )
         except NotFound as error:
             raise BadRequest(f'Invalid trait(s) in "required" parameter: {error}') from None
-        records = queries.found(session, wanted)
+        records = queries.found(session, provider_filter)
     shown = {"resource_providers": [view(call, provider) for provider in records]}
     return Answer(body=shown, changed=latest(provider.updated_at for provider in records))
 
 
-def _filter(call: Call) -> Filter:
+def _filter(call: PlacementCall) -> ProviderFilter:
     resources = call.last_value("resources")
     # Before 1.39, the last value of a repeated key counts; from then on each value is an any-of set.
     values = call.values("required") if call.version >= (1, 39) else call.values("required")[-1:]
     read = [read_traits("required", value, call.version) for value in values]
     member_of, not_member_of = read_aggregates("member_of", call.values("member_of"), call.version)
-    return Filter(
+    return ProviderFilter(
         name=call.last_value("name"),
         uuid=_plain(call.last_value("uuid")),
         in_tree=_plain(call.last_value("in_tree")),
@@ -78,25 +80,25 @@ def _plain(uuid: str | None) -> str | None:
     return None if uuid is None else str(UUID(uuid))
 
 
-def create(placement: Placement, call: Call) -> Answer:
+def create(placement: Placement, call: PlacementCall) -> Answer:
     uuid = _plain(call.body.get("uuid")) or str(uuid4())
     name, parent = call.body["name"], call.body.get("parent_provider_uuid")
-    made = placement.change(lambda session: trees.create(session, uuid, name, _plain(parent)))
+    provider = placement.change(lambda session: trees.create(session, uuid, name, _plain(parent)))
     if call.version < (1, 20):
         return Answer(location=href(call, uuid))
-    return Answer(body=view(call, made), changed=latest([made.updated_at]), location=href(call, uuid))
+    return Answer(body=view(call, provider), changed=latest([provider.updated_at]), location=href(call, uuid))
 
 
-def show(placement: Placement, call: Call) -> Answer:
+def show(placement: Placement, call: PlacementCall) -> Answer:
     with placement.reads.read() as session:
         provider = queries.find(session, call.path["uuid"])
     return Answer(body=view(call, provider), changed=latest([provider.updated_at]))
 
 
-def change(placement: Placement, call: Call) -> Answer:
+def change(placement: Placement, call: PlacementCall) -> Answer:
     parent = call.body.get("parent_provider_uuid", ...)
 
-    def work(session: Any) -> Record:
+    def work(session: Any) -> ProviderRecord:
         return trees.change(
             session,
             queries.find(session, call.path["uuid"]),
@@ -109,7 +111,7 @@ def change(placement: Placement, call: Call) -> Answer:
     return Answer(body=view(call, changed), changed=latest([changed.updated_at]))
 
 
-def delete(placement: Placement, call: Call) -> Answer:
+def delete(placement: Placement, call: PlacementCall) -> Answer:
     uuid = call.path["uuid"]
 
     def work(session: Any) -> None:

@@ -8,20 +8,20 @@ from sqlalchemy.orm import Session
 from minova.api.http.definition import Route
 from minova.api.http.json_schema import InvalidDocument, check
 from minova.api.placement import schemas
-from minova.api.placement.call import Answer, Call, Placement, latest
+from minova.api.placement.call import Answer, Placement, PlacementCall, latest
 from minova.placement import errors
 from minova.placement.providers import queries, traits
-from minova.placement.providers.resource_classes import Named
+from minova.placement.providers.resource_classes import NameRecord
 
 
-def list_traits(placement: Placement, call: Call) -> Answer:
+def list_traits(placement: Placement, call: PlacementCall) -> Answer:
     names, prefix = _names(call.last_value("name"))
     associated = call.last_value("associated")
     if associated is not None and associated.lower() not in ("true", "false"):
         raise errors.BadRequest('The query parameter "associated" only accepts "true" or "false"')
-    wanted = None if associated is None else associated.lower() == "true"
+    is_associated = None if associated is None else associated.lower() == "true"
     with placement.reads.read() as session:
-        records = traits.listing(session, names=names, prefix=prefix, associated=wanted)
+        records = traits.listing(session, names=names, prefix=prefix, associated=is_associated)
     return Answer(body={"traits": [trait.name for trait in records]}, changed=_changed(records))
 
 
@@ -44,13 +44,13 @@ def _names(name: str | None) -> NameQuery:
     return NameQuery(value.split(",") if kind == "in" else None, value if kind == "startswith" else "")
 
 
-def show(placement: Placement, call: Call) -> Answer:
+def show(placement: Placement, call: PlacementCall) -> Answer:
     with placement.reads.read() as session:
         trait = traits.find(session, call.path["name"])
     return Answer(changed=latest([trait.updated_at]))
 
 
-def create(placement: Placement, call: Call) -> Answer:
+def create(placement: Placement, call: PlacementCall) -> Answer:
     name = call.path["name"]
     try:
         check(name, schemas.CUSTOM_TRAIT)
@@ -60,16 +60,16 @@ def create(placement: Placement, call: Call) -> Answer:
             '"CUSTOM_" and use following characters: "A"-"Z", "0"-"9" and "_"'
         ) from None
 
-    def work(session: Session) -> tuple[bool, Named]:
+    def work(session: Session) -> tuple[bool, NameRecord]:
         return traits.make(session, name), traits.find(session, name)
 
-    made, trait = placement.change(work)
+    is_new, trait = placement.change(work)
     return Answer(
-        status=201 if made else 204, changed=latest([trait.updated_at]), location=call.href(f"/traits/{name}")
+        status=201 if is_new else 204, changed=latest([trait.updated_at]), location=call.href(f"/traits/{name}")
     )
 
 
-def delete(placement: Placement, call: Call) -> Answer:
+def delete(placement: Placement, call: PlacementCall) -> Answer:
     placement.change(lambda session: traits.remove(session, call.path["name"]))
     return Answer()
 
@@ -77,15 +77,15 @@ def delete(placement: Placement, call: Call) -> Answer:
 # -- of a provider -----------------------------------------------------------------------------------------------------
 
 
-def of_provider(placement: Placement, call: Call) -> Answer:
+def of_provider(placement: Placement, call: PlacementCall) -> Answer:
     with placement.reads.read() as session:
         provider = queries.find(session, call.path["uuid"])
         records = traits.of_provider(session, provider.id)
     return _of_provider(records, provider.generation)
 
 
-def replace(placement: Placement, call: Call) -> Answer:
-    def work(session: Session) -> tuple[int, list[Named]]:
+def replace(placement: Placement, call: PlacementCall) -> Answer:
+    def work(session: Session) -> tuple[int, list[NameRecord]]:
         provider = queries.find(session, call.path["uuid"])
         if provider.generation != call.body["resource_provider_generation"]:
             raise errors.Conflict(
@@ -102,17 +102,17 @@ def replace(placement: Placement, call: Call) -> Answer:
     return _of_provider(records, generation)
 
 
-def delete_all(placement: Placement, call: Call) -> Answer:
+def delete_all(placement: Placement, call: PlacementCall) -> Answer:
     placement.change(lambda session: traits.set_traits(session, queries.find(session, call.path["uuid"]), ()))
     return Answer()
 
 
-def _of_provider(records: list[Named], generation: int) -> Answer:
+def _of_provider(records: list[NameRecord], generation: int) -> Answer:
     body = {"traits": [trait.name for trait in records], "resource_provider_generation": generation}
     return Answer(body=body, changed=_changed(records))
 
 
-def _changed(records: Iterable[Named]) -> float:
+def _changed(records: Iterable[NameRecord]) -> float:
     """Returns the time of the newest trait. Standard traits have none; an answer with only those has the
     current time.
     """

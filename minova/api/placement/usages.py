@@ -4,20 +4,20 @@ from typing import Any
 
 from minova.api.http.definition import Route
 from minova.api.placement import schemas
-from minova.api.placement.call import Answer, Call, Placement, latest
+from minova.api.placement.call import Answer, Placement, PlacementCall, latest
 from minova.api.policies.enforcer import Target
 from minova.placement.allocations import usages
 from minova.placement.providers import queries
 
 
-def of_provider(placement: Placement, call: Call) -> Answer:
+def of_provider(placement: Placement, call: PlacementCall) -> Answer:
     with placement.reads.read() as session:
         provider = queries.find(session, call.path["uuid"])
         used = usages.of_provider(session, provider.id)
     return Answer(body={"resource_provider_generation": provider.generation, "usages": used}, changed=latest([]))
 
 
-def of_project(placement: Placement, call: Call) -> Answer:
+def of_project(placement: Placement, call: PlacementCall) -> Answer:
     """Returns the usages of a project. A user may read those of its own project."""
     project_id, user_id = call.last_value("project_id") or "", call.last_value("user_id")
     call.require_for(Target(project_id=project_id))

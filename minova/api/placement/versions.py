@@ -8,7 +8,7 @@ import falcon
 from minova import errors
 from minova.api.http.definition import Route
 from minova.api.http.microversions import HEADER, Version, VersionNotSupported, requested, text
-from minova.api.placement.call import Answer, Call, Placement, latest
+from minova.api.placement.call import Answer, Placement, PlacementCall, latest
 
 MIN: Version = (1, 0)
 MAX: Version = (1, 39)
@@ -42,7 +42,7 @@ def parse(header: str | None) -> Version:
     return version
 
 
-def show(placement: Placement, call: Call) -> Answer:
+def show(placement: Placement, call: PlacementCall) -> Answer:
     version: dict[str, Any] = {
         "id": f"v{text(MIN)}",
         "max_version": text(MAX),

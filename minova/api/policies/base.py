@@ -3,7 +3,7 @@
 import msgspec
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
+class PolicyRule(msgspec.Struct, frozen=True, kw_only=True):
     """`check`: an expression of oslo.policy. Requests that match it may do what `description` describes."""
 
     name: str
@@ -23,44 +23,44 @@ SERVICE = "role:service or rule:context_is_admin"
 # For routes without a policy in OpenStack: every authenticated user may call them.
 AUTHENTICATED = ""
 
-RULES: tuple[Rule, ...] = (
-    Rule(
+RULES: tuple[PolicyRule, ...] = (
+    PolicyRule(
         name="context_is_admin",
         check="role:admin",
         description="What is_admin:True means: sees the resources of every project.",
     ),
-    Rule(name="admin_api", check="is_admin:True", description="The older name of context_is_admin."),
-    Rule(
+    PolicyRule(name="admin_api", check="is_admin:True", description="The older name of context_is_admin."),
+    PolicyRule(
         name="project_manager_api",
         check="role:manager and project_id:%(project_id)s",
         description="Manages the own project.",
     ),
-    Rule(
+    PolicyRule(
         name="project_member_api",
         check="role:member and project_id:%(project_id)s",
         description="Changes the resources of the own project.",
     ),
-    Rule(
+    PolicyRule(
         name="project_reader_api",
         check="role:reader and project_id:%(project_id)s",
         description="Reads the resources of the own project.",
     ),
-    Rule(
+    PolicyRule(
         name="project_manager_or_admin",
         check="rule:project_manager_api or rule:context_is_admin",
         description="A manager of the project, or an administrator.",
     ),
-    Rule(
+    PolicyRule(
         name="project_member_or_admin",
         check="rule:project_member_api or rule:context_is_admin",
         description="A member of the project, or an administrator.",
     ),
-    Rule(
+    PolicyRule(
         name="project_reader_or_admin",
         check="rule:project_reader_api or rule:context_is_admin",
         description="A reader of the project, or an administrator.",
     ),
-    Rule(
+    PolicyRule(
         name="admin_or_service_api",
         check="role:admin or role:service",
         description="An administrator, or a service of OpenStack: most of Placement.",
@@ -68,6 +68,6 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def rules(prefix: str, *entries: tuple[str, str, str]) -> tuple[Rule, ...]:
+def rules(prefix: str, *entries: tuple[str, str, str]) -> tuple[PolicyRule, ...]:
     """Makes rules from (name behind the prefix, check, description)."""
-    return tuple(Rule(name=f"{prefix}{name}", check=check, description=text) for name, check, text in entries)
+    return tuple(PolicyRule(name=f"{prefix}{name}", check=check, description=text) for name, check, text in entries)

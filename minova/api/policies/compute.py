@@ -1,8 +1,8 @@
 """Policies of the Compute API. Names that begin with `minova:` are for requests that Nova does not have."""
 
-from minova.api.policies.base import ADMIN, EVERY_USER, MANAGER, MEMBER, OWN_USER, READER, SERVICE, Rule, rules
+from minova.api.policies.base import ADMIN, EVERY_USER, MANAGER, MEMBER, OWN_USER, READER, SERVICE, PolicyRule, rules
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[PolicyRule, ...] = (
     *rules(
         "os_compute_api:servers:",
         ("index", READER, "List servers."),

@@ -17,7 +17,7 @@ from oslo_config import cfg
 from oslo_policy import policy as oslo
 
 from minova import errors
-from minova.api.policies.base import Rule
+from minova.api.policies.base import PolicyRule
 from minova.api.policies.registry import RULES
 from minova.api.policies.users import Scope
 
@@ -54,7 +54,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 Stamp = tuple[tuple[str, int, int, int], ...]
 
 
-class Loaded:
+class LoadedRules:
     """The rules of one state of the files."""
 
     def __init__(self, enforcer: oslo.Enforcer, overrides: Mapping[str, str]) -> None:
@@ -76,14 +76,14 @@ class Loaded:
         if not caller.scope.is_of_project:
             return False
         key = (rule, caller, target)
-        known = self._decisions.get(key)
-        if known is None:
-            known = self.evaluate(self._check(rule), caller, target)
+        decision = self._decisions.get(key)
+        if decision is None:
+            decision = self.evaluate(self._check(rule), caller, target)
             if self._remembers:
                 if len(self._decisions) >= MAX_DECISIONS:
                     self._decisions = {}
-                self._decisions[key] = known
-        return known
+                self._decisions[key] = decision
+        return decision
 
     def evaluate(self, check: Any, caller: Caller, target: Target) -> bool:
         # Empty values are left out. Lists, because oslo.policy does not look into tuples.
@@ -109,7 +109,7 @@ class Policy:
     """
 
     def __init__(
-        self, conf: cfg.ConfigOpts, rules: Sequence[Rule] = RULES, clock: Callable[[], float] = time.monotonic
+        self, conf: cfg.ConfigOpts, rules: Sequence[PolicyRule] = RULES, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.rules = rules
         self._conf = conf
@@ -120,7 +120,7 @@ class Policy:
         self._loaded = self._load()
 
     @property
-    def current(self) -> Loaded:
+    def current(self) -> LoadedRules:
         now = self._clock()
         if now >= self._look_at and self._lock.acquire(blocking=False):
             try:
@@ -153,9 +153,9 @@ class Policy:
     def _files(self) -> Iterator[Path]:
         options = self._conf.oslo_policy
         for name in (options.policy_file, *options.policy_dirs):
-            found = self._conf.find_file(name)
-            if found:
-                path = Path(found)
+            location = self._conf.find_file(name)
+            if location:
+                path = Path(location)
                 yield path
                 yield from sorted(path.iterdir()) if path.is_dir() else ()
 
@@ -169,7 +169,7 @@ class Policy:
             return ()
         return tuple(stamps)
 
-    def _load(self) -> Loaded:
+    def _load(self) -> LoadedRules:
         name = self._conf.oslo_policy.policy_file
         shown = f"[oslo_policy] policy_file = {name}"
         if name != DEFAULT_FILE and not self._conf.find_file(name):
@@ -192,7 +192,7 @@ class Policy:
         unknown = sorted(overrides.keys() - {rule.name for rule in self.rules} - _referenced(enforcer, overrides))
         if unknown:
             LOG.warning("%s: minova has no policies %s", shown, ", ".join(unknown))
-        return Loaded(enforcer, overrides)
+        return LoadedRules(enforcer, overrides)
 
 
 def parts_of(check: Any) -> Iterator[Any]:

@@ -5,15 +5,15 @@ from typing import Any
 
 from oslo_policy import policy as oslo
 
-from minova.api.policies.enforcer import Caller, Loaded, Target, children_of
+from minova.api.policies.enforcer import Caller, LoadedRules, Target, children_of
 
 
-def explain(loaded: Loaded, rule: str, caller: Caller, target: Target) -> Iterator[str]:
+def explain(loaded: LoadedRules, rule: str, caller: Caller, target: Target) -> Iterator[str]:
     """Yields a line for each part of the rule, with its result, indented below the part that contains it."""
     yield from _lines(loaded, loaded.enforcer.rules[rule], caller, target, 1)
 
 
-def _lines(loaded: Loaded, check: Any, caller: Caller, target: Target, depth: int) -> Iterator[str]:
+def _lines(loaded: LoadedRules, check: Any, caller: Caller, target: Target, depth: int) -> Iterator[str]:
     holds = "yes" if loaded.evaluate(check, caller, target) else "no "
     yield f"{'  ' * depth}{holds} {_shown(check)}{_values(check, caller, target)}"
     parts = children_of(check)
@@ -37,9 +37,9 @@ def _values(check: Any, caller: Caller, target: Target) -> str:
         return ""
     if check.kind == "role":
         return f"  (roles: {', '.join(caller.roles) or 'none'})"
-    wanted = {"project_id": target.project_id, "user_id": target.user_id, "visibility": target.visibility}
+    target_values = {"project_id": target.project_id, "user_id": target.user_id, "visibility": target.visibility}
     name = check.match.removeprefix("%(").removesuffix(")s")
     own = getattr(caller, check.kind, None)
-    if own is None or name not in wanted:
+    if own is None or name not in target_values:
         return ""
-    return f"  (the caller's is {own or 'empty'}, the target's {wanted[name] or 'empty'})"
+    return f"  (the caller's is {own or 'empty'}, the target's {target_values[name] or 'empty'})"

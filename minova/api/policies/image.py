@@ -2,7 +2,7 @@
 it is a member of the image.
 """
 
-from minova.api.policies.base import Rule, rules
+from minova.api.policies.base import PolicyRule, rules
 
 _MEMBER = "role:admin or (role:member and project_id:%(project_id)s)"
 _OWNER_OR_SHARED = "role:admin or role:reader and (project_id:%(project_id)s or project_id:%(member_id)s)"
@@ -12,7 +12,7 @@ _SHOWN = (
     ' or "community":%(visibility)s or "public":%(visibility)s or "shared":%(visibility)s'
 )
 
-RULES: tuple[Rule, ...] = rules(
+RULES: tuple[PolicyRule, ...] = rules(
     "",
     ("get_images", _READER, "List images."),
     ("get_image", f"role:admin or (role:reader and ({_SHOWN}))", "Show an image."),

@@ -4,14 +4,14 @@ requests that set it.
 `create_port:fixed_ips...` and `create_port:mac_address` are about the project of the port's network.
 """
 
-from minova.api.policies.base import ADMIN, EVERY_USER, MEMBER, READER, Rule, rules
+from minova.api.policies.base import ADMIN, EVERY_USER, MEMBER, READER, PolicyRule, rules
 
 _PROVIDER = ("provider:network_type", "provider:physical_network", "provider:segmentation_id")
 
 _BINDING = ("host_id", "profile", "vif_type", "vif_details")
 _TAGGED = ("network", "subnet", "subnetpool", "port", "security_group")
 
-RULES: tuple[Rule, ...] = rules(
+RULES: tuple[PolicyRule, ...] = rules(
     "",
     ("get_extension", EVERY_USER, "List the extensions of the Network API."),
     ("get_agent", ADMIN, "List and show the computes, as agents."),

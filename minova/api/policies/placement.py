@@ -1,10 +1,10 @@
 """Policies of the Placement API."""
 
-from minova.api.policies.base import Rule, rules
+from minova.api.policies.base import PolicyRule, rules
 
 _SERVICE = "rule:admin_or_service_api"
 
-RULES: tuple[Rule, ...] = rules(
+RULES: tuple[PolicyRule, ...] = rules(
     "placement:",
     ("resource_classes:list", _SERVICE, "List resource classes."),
     ("resource_classes:create", _SERVICE, "Create a resource class."),

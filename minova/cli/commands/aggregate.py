@@ -31,10 +31,10 @@ class AggregateCreate(ShowOne):
         aggregate: Json = {"name": parsed_args.name}
         if parsed_args.zone is not None:
             aggregate[ZONE] = parsed_args.zone
-        made = self.client.post(AGGREGATES, {"aggregate": aggregate})["aggregate"]
+        created_aggregate = self.client.post(AGGREGATES, {"aggregate": aggregate})["aggregate"]
         if parsed_args.property:
-            made = _act(self, made, "set_metadata", metadata=dict(parsed_args.property))
-        return self.dict2columns(fields(made))
+            created_aggregate = _act(self, created_aggregate, "set_metadata", metadata=dict(parsed_args.property))
+        return self.dict2columns(fields(created_aggregate))
 
 
 class AggregateList(Lister):

@@ -73,11 +73,11 @@ class HypervisorList(Lister):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
-        wanted = parsed_args.matching or ""
+        hostname_part = parsed_args.matching or ""
         marker = parsed_args.marker and find.hypervisor(self.client, parsed_args.marker)["id"]
-        limit = None if wanted else parsed_args.limit
+        limit = None if hostname_part else parsed_args.limit
         every = self.client.pages(f"{HYPERVISORS}/detail", "hypervisors", limit=limit, marker=marker)
-        names = (hypervisor for hypervisor in every if wanted in hypervisor["hypervisor_hostname"])
+        names = (hypervisor for hypervisor in every if hostname_part in hypervisor["hypervisor_hostname"])
         matching = list(islice(names, parsed_args.limit))
         if not parsed_args.long:
             return COLUMNS, [_row(hypervisor) for hypervisor in matching]

@@ -195,7 +195,7 @@ class ImageCreate(ShowOne):
         with open_image(parsed_args.file, parsed_args.disk_format) as data:
             image = self.client.post(f"{IMAGE}/images", self._record(parsed_args))
             size = os.fstat(data.fileno()).st_size
-            _upload(self.client, image["id"], Upload(data, size, parsed_args.file, sys.stderr), size)
+            _upload(self.client, image["id"], UploadFile(data, size, parsed_args.file, sys.stderr), size)
         stored = self.client.get(f"{IMAGE}/images/{part(image['id'])}")
         return self.dict2columns(fields(stored))
 
@@ -241,7 +241,7 @@ def open_image(path: str, disk_format: str) -> BinaryIO:
     return data
 
 
-class Upload:
+class UploadFile:
     """A file that shows on a terminal how much of it was read. Raises an error if the file shrinks meanwhile."""
 
     def __init__(self, data: BinaryIO, size: int, name: str, out: TextIO) -> None:
@@ -253,8 +253,8 @@ class Upload:
         self._reported = 0.0
 
     def read(self, amount: int = -1) -> bytes:
-        wanted = self._left if amount < 0 else min(amount, self._left)
-        block = self._data.read(wanted)
+        byte_count = self._left if amount < 0 else min(amount, self._left)
+        block = self._data.read(byte_count)
         if not block and self._left:
             raise CliError(f"{self._name} became shorter while it was read.")
         self._left -= len(block)
@@ -278,7 +278,7 @@ class Upload:
             self._out.flush()
 
 
-def _upload(client: Client, image_id: str, data: Upload, size: int) -> None:
+def _upload(client: Client, image_id: str, data: UploadFile, size: int) -> None:
     path = f"{IMAGE}/images/{part(image_id)}"
     try:
         client.upload(f"{path}/file", data, size)  # type: ignore[arg-type] # reads like a file

@@ -153,10 +153,10 @@ def _image(client: Client, name_or_id: str, *, with_pending: bool) -> Json:
         return find.image(client, name_or_id)
     except CliError:
         pages = client.pages(f"{IMAGE}/images", "images", name=name_or_id, member_status="all") if with_pending else ()
-        found = list(pages)
-        if len(found) != 1:
+        images = list(pages)
+        if len(images) != 1:
             raise
-        return found[0]
+        return images[0]
 
 
 def _own_membership(client: Client, path: str) -> str:

@@ -37,24 +37,24 @@ or saved in the file that --private-key names, and is not sent to the cloud. A n
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
-        asked: Json = {"name": parsed_args.name, "type": parsed_args.type}
+        key_pair: Json = {"name": parsed_args.name, "type": parsed_args.type}
         if parsed_args.user:
-            asked["user_id"] = _user(self.client, parsed_args)
+            key_pair["user_id"] = _user(self.client, parsed_args)
         if parsed_args.public_key:
-            asked["public_key"] = _read(parsed_args.public_key)
-            return self._shown(_create(self.client, asked))
+            key_pair["public_key"] = _read(parsed_args.public_key)
+            return self._shown(_create(self.client, key_pair))
         private_key = None
         if parsed_args.type == "ssh":
-            private_key, asked["public_key"] = _new_key()
+            private_key, key_pair["public_key"] = _new_key()
         if parsed_args.private_key is None:
-            made = _create(self.client, asked)
-            self.app.stdout.write(private_key or made["private_key"])
+            created_pair = _create(self.client, key_pair)
+            self.app.stdout.write(private_key or created_pair["private_key"])
             return (), ()
-        return self._shown(_create_and_save(self.client, asked, private_key, Path(parsed_args.private_key)))
+        return self._shown(_create_and_save(self.client, key_pair, private_key, Path(parsed_args.private_key)))
 
-    def _shown(self, made: Json) -> Shown:
+    def _shown(self, key_pair: Json) -> Shown:
         names = ("fingerprint", "name", "type", "user_id")
-        return names, [made.get(name) for name in names]
+        return names, [key_pair.get(name) for name in names]
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Any) -> int:
         """Prints no table if a private key was printed."""
@@ -153,11 +153,11 @@ def _path(name: str, user_id: str | None = None) -> str:
     return f"{path}?user_id={part(user_id)}" if user_id else path
 
 
-def _create(client: Client, asked: Json) -> Json:
-    return dict(client.post(KEYPAIRS, {"keypair": asked})["keypair"])
+def _create(client: Client, key_pair: Json) -> Json:
+    return dict(client.post(KEYPAIRS, {"keypair": key_pair})["keypair"])
 
 
-def _create_and_save(client: Client, asked: Json, private_key: str | None, path: Path) -> Json:
+def _create_and_save(client: Client, key_pair: Json, private_key: str | None, path: Path) -> Json:
     """Creates the file first, readable by its user only: a key that cannot be saved is useless."""
     try:
         handle = os.open(path.expanduser(), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -165,13 +165,13 @@ def _create_and_save(client: Client, asked: Json, private_key: str | None, path:
         raise CliError(f"The private key cannot be saved in {path}: {error.strerror}.") from None
     try:
         with os.fdopen(handle, "w") as file:
-            made = _create(client, asked)
-            file.write(private_key or made["private_key"])
+            created_pair = _create(client, key_pair)
+            file.write(private_key or created_pair["private_key"])
     except BaseException:
         with suppress(OSError):
             path.expanduser().unlink()
         raise
-    return made
+    return created_pair
 
 
 def _read(path: str) -> str:

@@ -101,13 +101,13 @@ def _period(parsed_args: argparse.Namespace) -> Json:
 
 def _totals(pages: Iterable[Json]) -> dict[str, Json]:
     """Returns the totals by project: a project may be on several pages."""
-    found: dict[str, Json] = {}
+    totals: dict[str, Json] = {}
     for usage in pages:
-        total = found.setdefault(usage["tenant_id"], {"server_usages": [], **dict.fromkeys(TOTALS, 0.0)})
+        total = totals.setdefault(usage["tenant_id"], {"server_usages": [], **dict.fromkeys(TOTALS, 0.0)})
         total["server_usages"] += usage.get("server_usages", [])
         for name in TOTALS:
             total[name] += usage[name]
-    return found
+    return totals
 
 
 def _row(project: str, total: Json) -> tuple[Any, ...]:

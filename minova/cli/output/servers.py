@@ -33,8 +33,8 @@ def fault_text(server: Json) -> str | None:
         return None
     message, details = str(fault.get("message") or f"code {fault.get('code')}"), fault.get("details")
     # Administrators get the message again among the details, behind the name of the error.
-    known = not details or details in message or str(details).endswith(f": {message}")
-    return message if known else f"{message} ({details})"
+    is_complete = not details or details in message or str(details).endswith(f": {message}")
+    return message if is_complete else f"{message} ({details})"
 
 
 class Power(FormattableColumn[int | None]):
@@ -188,7 +188,7 @@ class Networks(FormattableColumn[dict[str, list[str]]]):
     """
 
     def human_readable(self) -> str:
-        return printable("; ".join(f"{name}={', '.join(found)}" for name, found in sorted(self._value.items())))
+        return printable("; ".join(f"{name}={', '.join(addresses)}" for name, addresses in sorted(self._value.items())))
 
 
 COLUMNS = ("ID", "Name", "Status", "Task State", "Networks", "Host", "Image", "Flavor")

@@ -50,7 +50,7 @@ def fit(
     least = [_widest(name, column, _longest_word) for name, column in columns]
     kept: list[int] = []
     for index in sorted(range(len(names)), key=lambda index: bool(rows) and _is_empty(columns[index][1])):
-        if not kept or _total([least[one] for one in (*kept, index)]) <= width:
+        if not kept or _total([least[each] for each in (*kept, index)]) <= width:
             kept.append(index)
     kept.sort()
     widths = {index: least[index] for index in kept}

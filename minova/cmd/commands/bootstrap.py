@@ -77,16 +77,16 @@ def _make_network(db: Database, writes: ConductorCollaborators, text: str, proje
         str(uuid.uuid5(uuid.NAMESPACE_URL, f"minova:bootstrap:{kind}")) for kind in ("network", "subnet")
     )
     with db.read() as session:
-        known = networks.find(session, network_id)
+        existing_network = networks.find(session, network_id)
         other = session.scalar(select(models.Network.name).limit(1))
-    if known is None and other is not None:
+    if existing_network is None and other is not None:
         print(f"No network was made: the cloud has a network already ({other or 'without a name'}).")
         return
-    if known is None:
+    if existing_network is None:
         network = Network(id=network_id, name=NAME, project_id=project_id, shared=True)
         writes.networks.create_networks(service_context(), networks=(network,))
-    elif known.subnets:
-        print(f"Network {known.name} stays as it is.")
+    elif existing_network.subnets:
+        print(f"Network {existing_network.name} stays as it is.")
         return
     gateway = addresses.default_gateway(block)
     subnet = Subnet(

@@ -68,12 +68,20 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         """Returns commands for a shell on the RabbitMQ host. The general permissions come last: without them the user
         may do nothing.
         """
-        name, wanted = str(self.user), permissions_of(self.user)
+        name, permissions = str(self.user), permissions_of(self.user)
         topics = [
             ["set_topic_permissions", "-p", self.vhost, name, exchange, *pair]
-            for exchange, pair in wanted.topics.items()
+            for exchange, pair in permissions.topics.items()
         ]
-        all_of_it = ["set_permissions", "-p", self.vhost, name, wanted.configure, wanted.write, wanted.read]
+        all_of_it = [
+            "set_permissions",
+            "-p",
+            self.vhost,
+            name,
+            permissions.configure,
+            permissions.write,
+            permissions.read,
+        ]
         return [*self._setting_password(), *(shlex.join(["rabbitmqctl", *words]) for words in (*topics, all_of_it))]
 
     def _setting_password(self) -> list[str]:
@@ -87,15 +95,15 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
     def requests(self) -> list[tuple[str, dict[str, Any]]]:
         """Returns (path, body) of the PUT requests to the management API, in the same order."""
-        name, wanted = quote(str(self.user), safe=""), permissions_of(self.user)
+        name, permissions = quote(str(self.user), safe=""), permissions_of(self.user)
         vhost = quote(self.vhost, safe="")
-        made = [] if self.password is None else [(f"users/{name}", {"password": self.password, "tags": ""})]
+        user_requests = [] if self.password is None else [(f"users/{name}", {"password": self.password, "tags": ""})]
         topics = [
             (f"topic-permissions/{vhost}/{name}", {"exchange": exchange, "write": write, "read": read})
-            for exchange, (write, read) in wanted.topics.items()
+            for exchange, (write, read) in permissions.topics.items()
         ]
-        all_of_it = {"configure": wanted.configure, "write": wanted.write, "read": wanted.read}
-        return [*made, *topics, (f"permissions/{vhost}/{name}", all_of_it)]
+        all_of_it = {"configure": permissions.configure, "write": permissions.write, "read": permissions.read}
+        return [*user_requests, *topics, (f"permissions/{vhost}/{name}", all_of_it)]
 
     def options(self) -> list[str]:
         """Returns the lines for the service's own file on its host, with the broker of this one."""

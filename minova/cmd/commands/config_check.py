@@ -8,7 +8,7 @@ from oslo_config import cfg
 
 from minova import conf as configuration
 from minova.conf import foreign_options
-from minova.conf.foreign_options import DEFAULT, Finding, Meaning, Registered
+from minova.conf.foreign_options import DEFAULT, Meaning, OptionFinding, RegisteredOptions
 
 _TEXTS = {
     Meaning.OTHER_NAME: "has another name here: {}",
@@ -19,30 +19,30 @@ _TEXTS = {
 
 def run(conf: cfg.ConfigOpts) -> bool:
     """Returns whether an option is anything but used. Raises InvalidConfiguration if a file cannot be read."""
-    found = findings(map(Path, conf.command.files))
-    for one in found:
-        place = f"{one.file}: " if len(conf.command.files) > 1 else ""
-        print(f"{place}{one.option}: {_text(one)}")
-    return any(one.meaning is not Meaning.USED for one in found)
+    option_findings = findings(map(Path, conf.command.files))
+    for finding in option_findings:
+        place = f"{finding.file}: " if len(conf.command.files) > 1 else ""
+        print(f"{place}{finding.option}: {_text(finding)}")
+    return any(finding.meaning is not Meaning.USED for finding in option_findings)
 
 
-def findings(files: Iterable[Path]) -> list[Finding]:
+def findings(files: Iterable[Path]) -> list[OptionFinding]:
     """Returns what each option of the files does. Raises InvalidConfiguration if a file cannot be read."""
-    registered = Registered(_every_option(), tuple(configuration.older_names()), tuple(_of_libraries()))
+    registered = RegisteredOptions(_every_option(), tuple(configuration.older_names()), tuple(_of_libraries()))
     return list(foreign_options.findings(registered, files))
 
 
 def _every_option() -> cfg.ConfigOpts:
     """Returns every option, with no value from a file."""
-    made = configuration.new()
-    made([], project="minova", default_config_files=[], default_config_dirs=[])
-    return made
+    conf = configuration.new()
+    conf([], project="minova", default_config_files=[], default_config_dirs=[])
+    return conf
 
 
-def _text(one: Finding) -> str:
-    if one.meaning is Meaning.UNKNOWN:
-        return f"unknown{f': did you mean {one.text}?' if one.text else ''}"
-    return _TEXTS.get(one.meaning, "used").format(one.text)
+def _text(finding: OptionFinding) -> str:
+    if finding.meaning is Meaning.UNKNOWN:
+        return f"unknown{f': did you mean {finding.text}?' if finding.text else ''}"
+    return _TEXTS.get(finding.meaning, "used").format(finding.text)
 
 
 def _of_libraries() -> Iterator[tuple[str, str]]:

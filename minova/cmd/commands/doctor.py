@@ -44,13 +44,13 @@ def run(conf: cfg.ConfigOpts) -> int:
 
 
 def examine(conf: cfg.ConfigOpts, db: Database) -> list[Finding]:
-    found = list(of_database.check_schema(conf, db))
-    if not found:
-        found = _rows(conf, db)
+    findings = list(of_database.check_schema(conf, db))
+    if not findings:
+        findings = _rows(conf, db)
         queues = list(gauges.queue_names(db, float(conf.service_down_time)))
-        found += broker.check(conf, queues)
+        findings += broker.check(conf, queues)
     # After the broker: its library registers options that name certificates.
-    return [*found, *machine.check(conf, config_check.findings(configuration.files(conf)), time.time())]
+    return [*findings, *machine.check(conf, config_check.findings(configuration.files(conf)), time.time())]
 
 
 def _rows(conf: cfg.ConfigOpts, db: Database) -> list[Finding]:

@@ -20,17 +20,17 @@ NO_INSTANCE, MISSING, INVALID_STATE, INVALID_UPDATE, UNSUPPORTED = 2, 3, 3, 4, 5
 def list_machine_types(conf: cfg.ConfigOpts) -> int:
     uuid = conf.command.uuid
     try:
-        found = _run(conf, lambda session: machine_types.recorded(session, uuid))
+        types_by_uuid = _run(conf, lambda session: machine_types.recorded(session, uuid))
     except errors.NotFound as error:
         return _failed(error, NO_INSTANCE)
     if uuid is None:
-        for each, machine_type in found.items():
+        for each, machine_type in types_by_uuid.items():
             print(each, machine_type or "-")
         return 0
-    if found[uuid] is None:
+    if types_by_uuid[uuid] is None:
         print(f"No machine type registered for instance {uuid}")
         return MISSING
-    print(found[uuid])
+    print(types_by_uuid[uuid])
     return 0
 
 
@@ -48,7 +48,7 @@ def update(conf: cfg.ConfigOpts) -> int:
         return _failed(error, INVALID_STATE)
     except machine_types.InvalidUpdate as error:
         return _failed(error, INVALID_UPDATE)
-    except machine_types.Unsupported as error:
+    except machine_types.UnsupportedMachineType as error:
         return _failed(error, UNSUPPORTED)
     print(f"Updated instance {command.uuid} machine type to {done.now} (previously {done.before})")
     return 0

@@ -11,10 +11,10 @@ from minova.cmd.startup import database
 from minova.db.engine import Database
 from minova.db.schema import require_schema
 from minova.placement.audit import gather, heal
-from minova.placement.audit.judge import Finding
+from minova.placement.audit.judge import AuditFinding
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class FindingRow(msgspec.Struct, frozen=True, kw_only=True):
     """One finding.
 
     `healed`: None if no repair was tried.
@@ -45,19 +45,19 @@ def run(conf: cfg.ConfigOpts) -> None:
         raise errors.Conflict(f"{left} of {len(rows)} findings were left as they are.")
 
 
-def _found(db: Database) -> Iterator[Row]:
+def _found(db: Database) -> Iterator[FindingRow]:
     with db.read() as session:
         for finding in gather.findings(session):
             yield _row(finding)
 
 
-def _fixed(db: Database) -> Iterator[Row]:
+def _fixed(db: Database) -> Iterator[FindingRow]:
     for healed in heal.fix(db):
         yield _row(healed.finding, healed=healed.reason is None, reason=healed.reason)
 
 
-def _row(finding: Finding, **outcome: Any) -> Row:
-    return Row(
+def _row(finding: AuditFinding, **outcome: Any) -> FindingRow:
+    return FindingRow(
         problem=finding.kind.value,
         detail=finding.detail,
         remedy=finding.remedy,
@@ -68,11 +68,11 @@ def _row(finding: Finding, **outcome: Any) -> Row:
     )
 
 
-def _json(rows: list[Row]) -> str:
+def _json(rows: list[FindingRow]) -> str:
     return msgspec.json.format(msgspec.json.encode(rows), indent=2).decode()
 
 
-def table(rows: list[Row]) -> str:
+def table(rows: list[FindingRow]) -> str:
     """Returns one line for each finding: its consumer or provider, what is wrong, and what was done or would be
     done.
     """
@@ -90,7 +90,7 @@ def table(rows: list[Row]) -> str:
     )
 
 
-def _done(row: Row) -> str:
+def _done(row: FindingRow) -> str:
     if row.healed is None:
         return row.remedy or "nothing can be done from here"
     return row.remedy if row.healed else f"not done: {row.reason}"

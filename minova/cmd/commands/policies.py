@@ -6,7 +6,7 @@ from argparse import Namespace
 from oslo_config import cfg
 
 from minova import errors
-from minova.api.policies.enforcer import Caller, Loaded, Policy, Target
+from minova.api.policies.enforcer import Caller, LoadedRules, Policy, Target
 from minova.api.policies.explain import explain
 from minova.api.policies.users import Users, with_implied
 
@@ -49,7 +49,7 @@ def check_policy(conf: cfg.ConfigOpts) -> bool:
     return not permitted
 
 
-def _print_reasons(loaded: Loaded, rule: str, caller: Caller, target: Target) -> None:
+def _print_reasons(loaded: LoadedRules, rule: str, caller: Caller, target: Target) -> None:
     source = "override" if rule in loaded.overrides else "default"
     print(f'"{rule}": "{loaded.enforcer.rules[rule]}"  ({source})')
     sys.stdout.writelines(f"{line}\n" for line in explain(loaded, rule, caller, target))

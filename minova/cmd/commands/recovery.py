@@ -14,26 +14,26 @@ from minova.conductor.hosts.witnesses import silent
 from minova.conductor.unexpected import doubts, listing
 from minova.conductor.unexpected.adoption import Adoption
 from minova.conductor.unexpected.images import adopt_image, remove_image
-from minova.conductor.unexpected.listing import Unexpected
+from minova.conductor.unexpected.listing import UnexpectedItem
 from minova.conductor.unexpected.removal import remove
 from minova.db.engine import Database
 from minova.db.models import UnexpectedGuest
 from minova.db.recovery import cloud, unexpected
-from minova.db.recovery.cloud import Record
+from minova.db.recovery.cloud import CloudRecord
 from minova.db.schema import require_schema
-from minova.objects.unexpected.removal_rules import Verdict
+from minova.objects.unexpected.removal_rules import DomainVerdict
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class RecoveryState(msgspec.Struct, frozen=True, kw_only=True):
     """What a recovery has before it.
 
     `silent`: hosts and image stores, by kind, that have not reported what they hold since safe mode began.
     `things`: guests and images that the database does not know, or that are newer than their rows.
     """
 
-    row: Record
+    row: CloudRecord
     silent: dict[str, tuple[str, ...]]
-    things: tuple[Unexpected, ...]
+    things: tuple[UnexpectedItem, ...]
 
     @property
     def is_nothing(self) -> bool:
@@ -50,85 +50,91 @@ def run(conf: cfg.ConfigOpts) -> bool:
     db = database.opened(conf, readonly=not command.apply)
     try:
         require_schema(db)
-        found = find(db, conf)
-        print(described(found))
+        recovery = find(db, conf)
+        print(described(recovery))
         if not command.apply:
-            return not found.is_nothing
-        _require_reports(found, command.without)
-        _require_listed(found, command.remove)
-        left = bring_together(db, found, command.remove, conf)
-        end(db, found, command.without, left=left, leave_rest=command.leave_rest)
+            return not recovery.is_nothing
+        _require_reports(recovery, command.without)
+        _require_listed(recovery, command.remove)
+        left = bring_together(db, recovery, command.remove, conf)
+        end(db, recovery, command.without, left=left, leave_rest=command.leave_rest)
     finally:
         db.close()
     return False
 
 
-def find(db: Database, conf: cfg.ConfigOpts | None = None) -> Found:
+def find(db: Database, conf: cfg.ConfigOpts | None = None) -> RecoveryState:
     """`conf`: of quotas; None: the things are without doubts. Raises Conflict if the database has no identity."""
     with db.read() as session:
         row = cloud.record(session, db.now())
         if row is None:
             raise errors.Conflict("The database holds no identity of a cloud: is a dump being imported?")
-        things = tuple(one for one in listing.listed(session, conf) if one.reason != Verdict.NO_GUEST.value)
-        return Found(row=row, silent=silent(session, row), things=things)
+        things = tuple(entry for entry in listing.listed(session, conf) if entry.reason != DomainVerdict.NO_GUEST.value)
+        return RecoveryState(row=row, silent=silent(session, row), things=things)
 
 
-def described(found: Found) -> str:
+def described(recovery: RecoveryState) -> str:
     """Returns the text of a dry run."""
-    row = found.row
+    row = recovery.row
     lines = [f"Cloud {row.uuid}, history {row.history}"]
     if row.safe_since is None:
         lines.append("The cloud is not in safe mode.")
     else:
         seconds = max(0.0, row.now - row.safe_since)
         lines.append(f"The cloud has been in safe mode for {seconds:.0f} s: {row.safe_reason} ({row.safe_details}).")
-        lines += [f"No report yet of {kind} {name}" for kind, names in sorted(found.silent.items()) for name in names]
-    lines.append(table(found.things))
+        lines += [
+            f"No report yet of {kind} {name}" for kind, names in sorted(recovery.silent.items()) for name in names
+        ]
+    lines.append(table(recovery.things))
     return "\n".join(lines)
 
 
-def _require_reports(found: Found, without: Collection[str]) -> None:
-    missing = [name for names in found.silent.values() for name in names if name not in without]
-    if missing and found.row.safe_since is not None:
+def _require_reports(recovery: RecoveryState, without: Collection[str]) -> None:
+    missing = [name for names in recovery.silent.values() for name in names if name not in without]
+    if missing and recovery.row.safe_since is not None:
         raise errors.Conflict(
             f"Nothing was changed: {', '.join(missing)} have not reported what they hold. Start them and wait for a minute, or "
             "name those that are gone with --without-host."
         )
 
 
-def _require_listed(found: Found, uuids: Collection[str]) -> None:
-    unknown = sorted(set(uuids) - {one.id for one in found.things})
+def _require_listed(recovery: RecoveryState, uuids: Collection[str]) -> None:
+    unknown = sorted(set(uuids) - {entry.id for entry in recovery.things})
     if unknown:
         raise errors.NotFound(f"Nothing was changed: neither a host nor an image store reports {', '.join(unknown)}.")
 
 
-def bring_together(db: Database, found: Found, to_remove: Collection[str], conf: cfg.ConfigOpts) -> list[str]:
+def bring_together(
+    db: Database, recovery: RecoveryState, to_remove: Collection[str], conf: cfg.ConfigOpts
+) -> list[str]:
     """Adopts or removes each thing in a transaction of its own; images first, since guests are of them. Returns the ids
     of those that are left as they are.
     """
     left = []
-    for one in sorted(found.things, key=lambda thing: thing.kind != "image"):
-        if one.is_to_be_removed:
+    for entry in sorted(recovery.things, key=lambda thing: thing.kind != "image"):
+        if entry.is_to_be_removed:
             continue
-        work, what = (_removal(one), "to be removed") if one.id in to_remove else (_adoption(one, db, conf), "adopted")
+        work, what = (
+            (_removal(entry), "to be removed") if entry.id in to_remove else (_adoption(entry, db, conf), "adopted")
+        )
         try:
             db.run(work)
         except (errors.NotFound, errors.Conflict) as error:
-            left.append(one.id)
-            print(f"{escaped(one.id)}: left as it is: {escaped(str(error))}")
+            left.append(entry.id)
+            print(f"{escaped(entry.id)}: left as it is: {escaped(str(error))}")
         else:
-            print(f"{escaped(one.id)}: {what}")
+            print(f"{escaped(entry.id)}: {what}")
     return left
 
 
-def _adoption(one: Unexpected, db: Database, conf: cfg.ConfigOpts) -> Callable[[Session], None]:
+def _adoption(entry: UnexpectedItem, db: Database, conf: cfg.ConfigOpts) -> Callable[[Session], None]:
     def adopt(session: Session) -> None:
         at = datetime.now(UTC).replace(tzinfo=None)
-        if one.kind == "image":
-            adopt_image(session, one.id, at)
+        if entry.kind == "image":
+            adopt_image(session, entry.id, at)
             return
-        for guest in unexpected.guests(session, one.id):
-            if guest.host == one.where:
+        for guest in unexpected.guests(session, entry.id):
+            if guest.host == entry.where:
                 _require_no_doubts(session, conf, guest)
                 Adoption().adopt(session, guest, at, db.now())
 
@@ -136,32 +142,34 @@ def _adoption(one: Unexpected, db: Database, conf: cfg.ConfigOpts) -> Callable[[
 
 
 def _require_no_doubts(session: Session, conf: cfg.ConfigOpts, guest: UnexpectedGuest) -> None:
-    found = doubts.of(session, conf, guest)
-    if found:
+    guest_doubts = doubts.of(session, conf, guest)
+    if guest_doubts:
         raise errors.Conflict(
-            f"{'; '.join(found)}. If it is genuine, run minova-manage unexpected adopt {guest.uuid} --host {guest.host} --apply"
+            f"{'; '.join(guest_doubts)}. If it is genuine, run minova-manage unexpected adopt {guest.uuid} --host {guest.host} --apply"
         )
 
 
-def _removal(one: Unexpected) -> Callable[[Session], None]:
+def _removal(entry: UnexpectedItem) -> Callable[[Session], None]:
     def work(session: Session) -> None:
         at = datetime.now(UTC).replace(tzinfo=None)
-        if one.kind == "image":
-            remove_image(session, one.id, at)
+        if entry.kind == "image":
+            remove_image(session, entry.id, at)
         else:
-            remove(session, one.id, one.where, at)
+            remove(session, entry.id, entry.where, at)
 
     return work
 
 
-def end(db: Database, found: Found, without: Sequence[str], *, left: Sequence[str], leave_rest: bool) -> None:
+def end(
+    db: Database, recovery: RecoveryState, without: Sequence[str], *, left: Sequence[str], leave_rest: bool
+) -> None:
     """Ends safe mode. Raises Conflict if some things are left as they are, unless `leave_rest`."""
     if left and not leave_rest:
         raise errors.Conflict(
-            f"{len(left)} of {len(found.things)} are left as they are, and safe mode stays on. Remove them with --remove, or end "
+            f"{len(left)} of {len(recovery.things)} are left as they are, and safe mode stays on. Remove them with --remove, or end "
             "safe mode all the same with --leave-rest."
         )
-    ended = db.run(lambda session: cloud.end_safe_mode(session, found.row, db.now(), forced=True, without=without))
+    ended = db.run(lambda session: cloud.end_safe_mode(session, recovery.row, db.now(), forced=True, without=without))
     if not ended:
         raise errors.Conflict("Safe mode has ended or begun anew meanwhile. Run this command again.")
-    print("Safe mode ends within a few seconds." if found.row.safe_since is not None else "Accepted.")
+    print("Safe mode ends within a few seconds." if recovery.row.safe_since is not None else "Accepted.")

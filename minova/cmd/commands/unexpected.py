@@ -13,7 +13,7 @@ from minova.cmd.startup import database
 from minova.conductor.unexpected import listing
 from minova.conductor.unexpected.adoption import Adoption
 from minova.conductor.unexpected.images import adopt_image, remove_image
-from minova.conductor.unexpected.listing import Unexpected
+from minova.conductor.unexpected.listing import UnexpectedItem
 from minova.conductor.unexpected.removal import remove
 from minova.db.engine import Database
 from minova.db.recovery import unexpected
@@ -39,12 +39,12 @@ _HEAD = (
 def list_unexpected(conf: cfg.ConfigOpts) -> bool:
     """Prints what hosts and image stores hold. Returns whether there is anything, for the exit code."""
     with _Opened(conf, readonly=True) as db, db.read() as session:
-        found = listing.listed(session, conf)
+        entries = listing.listed(session, conf)
     if conf.command.json:
-        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        print(msgspec.json.format(msgspec.json.encode(entries), indent=2).decode())
     else:
-        print(table(found))
-    return bool(found)
+        print(table(entries))
+    return bool(entries)
 
 
 def adopt(conf: cfg.ConfigOpts) -> None:
@@ -97,7 +97,7 @@ def _adopt(session: Session, db: Database, uuid: str, host: str | None, *, take_
     guests = [guest for guest in unexpected.guests(session, uuid) if host in {None, guest.host}]
     if len(guests) > 1:
         raise errors.Conflict(
-            f"Several hosts have it: {', '.join(one.host for one in guests)}. Choose one with --host."
+            f"Several hosts have it: {', '.join(candidate.host for candidate in guests)}. Choose one with --host."
         )
     if guests:
         Adoption().adopt(session, guests[0], listing.now(), db.now(), take_from=take_from)
@@ -112,41 +112,41 @@ def _remove(session: Session, db: Database, uuid: str, host: str | None) -> None
         remove_image(session, uuid, listing.now())
 
 
-def table(found: Sequence[Unexpected]) -> str:
-    if not found:
+def table(entries: Sequence[UnexpectedItem]) -> str:
+    if not entries:
         return "Hosts and image stores hold nothing that the database does not know."
-    lines = [_HEAD, *(_line(one) for one in found)]
+    lines = [_HEAD, *(_line(entry) for entry in entries)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(_HEAD))]
     return "\n".join(
         "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines
     )
 
 
-def _line(one: Unexpected) -> tuple[str, ...]:
+def _line(entry: UnexpectedItem) -> tuple[str, ...]:
     texts = (
-        one.kind,
-        one.id,
-        one.where,
-        one.name,
-        one.project_id,
-        one.user_id,
-        one.flavor,
-        one.image_id,
-        " ".join(one.addresses),
-        one.why,
-        one.power_state,
-        _can_be_adopted(one),
-        one.seen_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        entry.kind,
+        entry.id,
+        entry.where,
+        entry.name,
+        entry.project_id,
+        entry.user_id,
+        entry.flavor,
+        entry.image_id,
+        " ".join(entry.addresses),
+        entry.why,
+        entry.power_state,
+        _can_be_adopted(entry),
+        entry.seen_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
     return tuple(escaped(text) for text in texts)
 
 
-def _can_be_adopted(one: Unexpected) -> str:
-    if one.is_to_be_removed:
+def _can_be_adopted(entry: UnexpectedItem) -> str:
+    if entry.is_to_be_removed:
         return "to be removed"
-    if not one.can_be_adopted:
+    if not entry.can_be_adopted:
         return "no"
-    return f"only by itself: {'; '.join(one.doubts)}" if one.doubts else "yes"
+    return f"only by itself: {'; '.join(entry.doubts)}" if entry.doubts else "yes"
 
 
 def escaped(text: str) -> str:

@@ -33,11 +33,11 @@ class DefaultNetwork:
 
     def make(self) -> None:
         """Make the network; a failure is only logged. Idempotent, because its IDs are derived from the state folder."""
-        wanted = str(self._conf.networks.default_subnet)
-        if wanted == "none":
+        default_subnet = str(self._conf.networks.default_subnet)
+        if default_subnet == "none":
             return
         try:
-            self._make(wanted)
+            self._make(default_subnet)
         except errors.MinovaError as error:
             LOG.warning(
                 "There is no network `default`, and servers have no interface until a network is made "
@@ -45,8 +45,8 @@ class DefaultNetwork:
                 error,
             )
 
-    def _make(self, wanted: str) -> None:
-        block = self._block(wanted)
+    def _make(self, default_subnet: str) -> None:
+        block = self._block(default_subnet)
         network = Network(id=self._id("network"), name=NAME, project_id=PROJECT, shared=True, reachable=True)
         gateway = addresses.default_gateway(block)
         subnet = Subnet(
@@ -74,13 +74,13 @@ class DefaultNetwork:
     def _id(self, kind: str) -> str:
         return str(uuid.uuid5(uuid.NAMESPACE_URL, f"minova:default:{kind}:{self._conf.host}:{self._conf.state_path}"))
 
-    def _block(self, wanted: str) -> addresses.Block:
+    def _block(self, default_subnet: str) -> addresses.Block:
         """Raises HardwareNotOffered if the host has routes to all ranges, BadRequest if the configured range is
         invalid.
         """
         in_use = ranges_in_use()
-        if wanted != "auto":
-            return addresses.parse_cidr(wanted, 4)
+        if default_subnet != "auto":
+            return addresses.parse_cidr(default_subnet, 4)
         for block in self._candidates():
             if overlapping(str(block), in_use) is None:
                 return block

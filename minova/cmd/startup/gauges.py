@@ -15,13 +15,13 @@ from minova.health import readings
 from minova.health.gauges import Families, Gauges, cloud_families, queue_families
 from minova.messaging.queue_depths import depths
 from minova.messaging.rpc import Rpc
-from minova.service import Running
+from minova.service import Runnable
 
 # Queues that any service of the kind reads.
 SHARED_QUEUES = (ConductorApi.TOPIC, API_TOPIC, SchedulerApi.TOPIC)
 
 
-def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> list[Running]:
+def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> list[Runnable]:
     """Returns nothing if the page is off."""
     if not conf.prometheus.enabled:
         return []

@@ -42,7 +42,7 @@ METRICS_PORTS = {
     "minova-consoleproxy": 9796,
     "minova-metadata": 9797,
 }
-Compose = Callable[[cfg.ConfigOpts, threading.Event], Sequence[service.Running]]
+Compose = Callable[[cfg.ConfigOpts, threading.Event], Sequence[service.Runnable]]
 
 
 def launch(
@@ -94,7 +94,7 @@ def launch(
             is_worker = metrics.WORKERS in os.environ
             if warning is not None and not is_worker:
                 LOG.warning("%s", warning)
-            services: list[service.Running] = [
+            services: list[service.Runnable] = [
                 *metrics.page(conf, METRICS_PORTS[prog]),
                 CertificateWatch(conf, stopping, warns=not is_worker),
                 StorageWatch(conf, prog, stopping),
@@ -155,7 +155,7 @@ def _end_a_start(prog: str, stopping: threading.Event, started: threading.Event)
 
 
 def _end_a_stop(
-    prog: str, stopping: threading.Event, started: threading.Event, services: Sequence[service.Running]
+    prog: str, stopping: threading.Event, started: threading.Event, services: Sequence[service.Runnable]
 ) -> None:
     """End the process if its services do not stop, because a broker, a database or a hypervisor does not answer. Unfinished
     work is continued from the rows.

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from minova.compute.accounting import node_usage, usage
-from minova.compute.accounting.inventories import Ratios, Reserved, inventories_of, ratios_for
+from minova.compute.accounting.inventories import ConfiguredRatios, ReservedResources, inventories_of, ratios_for
 from minova.compute.accounting.migrations import holds_resources, sides_held
 from minova.compute.accounting.node_usage import NodeUsage, TrackedMigration
 from minova.compute.accounting.orphans import orphans_of
@@ -21,7 +21,7 @@ from minova.hardware import pci_devices
 from minova.hardware.errors import CPUPinningInvalid, CPUPinningUnknown
 from minova.objects.actions.power_rules import must_stop
 from minova.objects.catalogue.flavor import Flavor, Overhead
-from minova.objects.hosts.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
+from minova.objects.hosts.compute_node import AvailableResources, ComputeNode, DomainView, Inventory
 from minova.objects.hosts.node_audit import Drift, NodeAudit
 from minova.objects.servers.build import AuditInputs, BuildMessage
 from minova.objects.servers.instance import Instance
@@ -37,13 +37,13 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     host: str
     host_ip: str | None = None
-    reserved: Reserved = Reserved()
-    ratios: Ratios = Ratios()
+    reserved: ReservedResources = ReservedResources()
+    ratios: ConfiguredRatios = ConfiguredRatios()
     packing: bool = False
     running_deleted: RunningDeleted = RunningDeleted()
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class AuditResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of an audit: the new usage, and what is to be done. Domains without a row count as orphans.
 
     - `conflicts`: facts in rows that cannot be true together.
@@ -83,7 +83,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def audit_node(
-    view: HypervisorView,
+    view: AvailableResources,
     inputs: AuditInputs,
     settings: NodeSettings,
     *,
@@ -93,7 +93,7 @@ def audit_node(
     metrics: tuple[dict[str, Any], ...] = (),
     records: Mapping[str, GuestRecord] = MappingProxyType({}),
     left_disks: Mapping[str, int] = MappingProxyType({}),
-) -> Finding:
+) -> AuditResult:
     """Audit one node. `new_uuid` becomes the node's uuid if it has no row yet; `overhead` returns what the hypervisor
     adds to a flavor. `records`, `left_disks`: see `orphans_of`.
     """
@@ -109,8 +109,10 @@ def audit_node(
     expected = {tracked.instance.uuid for tracked in held} | {message.instance.uuid for message in inputs.attempts}
     expected |= {side.migration.instance_uuid for side in sides.values()}
     orphans = orphans_of(view.domains, expected, records, left_disks)
-    known = inputs.node.pci_devices if inputs.node is not None else ()
-    devices = pci_devices.kept_for(pci_devices.reconciled(known, view.pci_devices), expected | orphans.keys())
+    recorded_devices = inputs.node.pci_devices if inputs.node is not None else ()
+    devices = pci_devices.kept_for(
+        pci_devices.reconciled(recorded_devices, view.pci_devices), expected | orphans.keys()
+    )
     bare = replace(bare_node(view, inputs.node, settings, new_uuid, failed_builds), metrics=metrics)
     node = node_usage.with_devices(bare, devices)
     opened = node_usage.NodeUsage(node=node, reserved=settings.reserved)
@@ -120,7 +122,7 @@ def audit_node(
     opened, held_twice = _with_orphans(opened, orphans, records)
     # A guest that is newer than its row is in the state of its row's future.
     settled = [tracked.instance for tracked in held if tracked.instance.uuid not in inputs.newer]
-    return Finding(
+    return AuditResult(
         node_usage=opened,
         conflicts=(
             *pinned_twice,
@@ -232,7 +234,7 @@ def oversized(instances: Iterable[Instance], domains: Iterable[DomainView]) -> l
 
 
 def bare_node(
-    view: HypervisorView, row: ComputeNode | None, settings: NodeSettings, new_uuid: str, failed_builds: int
+    view: AvailableResources, row: ComputeNode | None, settings: NodeSettings, new_uuid: str, failed_builds: int
 ) -> ComputeNode:
     """Returns the node with the reserved resources and without instances. Values that only the row contains are
     kept.

@@ -24,7 +24,7 @@ NO_NUMA_WITH_PCI = (
 NO_PCI = "Claim pci failed"
 
 
-class Check(msgspec.Struct, frozen=True, kw_only=True):
+class ResourceCheck(msgspec.Struct, frozen=True, kw_only=True):
     """One resource of a claim. `limit` None means unlimited."""
 
     kind: str
@@ -53,31 +53,31 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
         return total, f"{self.kind} limit: {self.limit:.2f} {self.unit}, free: {free:.2f} {self.unit}"
 
 
-def checks_of(node: ComputeNode, wanted: Usage, limits: HostLimits) -> tuple[Check, ...]:
-    """Returns one Check for each of memory, disk and vcpu. `node` is as it was before the claim."""
+def checks_of(node: ComputeNode, usage: Usage, limits: HostLimits) -> tuple[ResourceCheck, ...]:
+    """Returns one ResourceCheck for each of memory, disk and vcpu. `node` is as it was before the claim."""
     return (
-        Check(
+        ResourceCheck(
             kind="memory",
             unit="MB",
             total=node.memory_mb,
             used=node.memory_mb_used,
-            requested=wanted.memory_mb,
+            requested=usage.memory_mb,
             limit=limits.memory_mb,
         ),
-        Check(
+        ResourceCheck(
             kind="disk",
             unit="GB",
             total=node.local_gb,
             used=node.local_gb_used,
-            requested=wanted.disk_gb,
+            requested=usage.disk_gb,
             limit=limits.disk_gb,
         ),
-        Check(
+        ResourceCheck(
             kind="vcpu",
             unit="VCPU",
             total=node.vcpus,
             used=node.vcpus_used,
-            requested=wanted.vcpus,
+            requested=usage.vcpus,
             limit=limits.vcpu,
         ),
     )
@@ -105,7 +105,7 @@ class HardwareFit(msgspec.Struct, frozen=True, kw_only=True):
 
 def hardware_fit(
     node: ComputeNode,
-    wanted: InstanceNUMATopology | None,
+    numa_topology: InstanceNUMATopology | None,
     requests: Sequence[InstancePCIRequest],
     limits: HostLimits,
     *,
@@ -118,8 +118,8 @@ def hardware_fit(
     pci = PciNeeds(pools=node.pci_device_pools, requests=tuple(requests))
     misfits = []
     fitted = None
-    if wanted is not None and node.numa_topology is not None:
-        fit = fit_topology(node.numa_topology, wanted, limits=limits.numa_topology, pci=pci, packing=packing)
+    if numa_topology is not None and node.numa_topology is not None:
+        fit = fit_topology(node.numa_topology, numa_topology, limits=limits.numa_topology, pci=pci, packing=packing)
         if isinstance(fit, NoFit):
             misfits.append(Misfit("numa", f"{NO_NUMA_WITH_PCI if requests else NO_NUMA} ({fit.reason})"))
         else:
@@ -189,7 +189,7 @@ def _devices_for(
         return {}, (Misfit("pci", f"{NO_PCI} ({error})"),)
 
 
-def reasons_against(checks: Iterable[Check], hardware: Iterable[str] = ()) -> str | None:
+def reasons_against(checks: Iterable[ResourceCheck], hardware: Iterable[str] = ()) -> str | None:
     """Returns every reason against the claim, including those of its `HardwareFit`, joined; None if it fits."""
     reasons = [check.reason for check in checks if check.reason is not None]
     return "; ".join((*reasons, *hardware)) or None

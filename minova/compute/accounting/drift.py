@@ -16,23 +16,23 @@ FIGURES = ("memory_mb_used", "local_gb_used", "vcpus_used", "running_vms", "curr
 TOTALS = ("memory_mb", "local_gb", "vcpus", "free_ram_mb", "free_disk_gb")
 
 
-def drift_of(kept: ComputeNode | None, found: ComputeNode) -> tuple[Drift, ...]:
+def drift_of(kept: ComputeNode | None, audited: ComputeNode) -> tuple[Drift, ...]:
     """Returns the figures that differ; empty for a node that was not known before."""
     if kept is None:
         return ()
     # Work in progress begins and ends between audits: it is not drift.
     tracked = [name for name in FIGURES if name != "current_workload"]
-    was, now = _figures(kept, tracked), _figures(found, tracked)
+    was, now = _figures(kept, tracked), _figures(audited, tracked)
     return tuple(Drift(figure=name, kept=was[name], found=now[name]) for name in now if was[name] != now[name])
 
 
-def edited(written: ComputeNode | None, row: ComputeNode | None, found: ComputeNode) -> tuple[Drift, ...]:
+def edited(written: ComputeNode | None, row: ComputeNode | None, audited: ComputeNode) -> tuple[Drift, ...]:
     """Returns changes of the row since this process wrote it that the audit corrects; empty if its last write is not known."""
     if written is None:
         return ()
     if row is None:
-        return (Drift(figure="row", kept="none", found=found.hypervisor_hostname),)
-    was, now, then = (_figures(node, FIGURES + TOTALS) for node in (row, found, written))
+        return (Drift(figure="row", kept="none", found=audited.hypervisor_hostname),)
+    was, now, then = (_figures(node, FIGURES + TOTALS) for node in (row, audited, written))
     return tuple(
         Drift(figure=f"row's {name}", kept=was[name], found=now[name])
         for name in was

@@ -5,10 +5,10 @@ from typing import NamedTuple
 import msgspec
 
 from minova.errors import InvalidConfiguration
-from minova.objects.hosts.compute_node import ComputeNode, HypervisorView, Inventory
+from minova.objects.hosts.compute_node import AvailableResources, ComputeNode, Inventory
 
 
-class Reserved(msgspec.Struct, frozen=True, kw_only=True):
+class ReservedResources(msgspec.Struct, frozen=True, kw_only=True):
     """The resources that the host keeps for itself (`reserved_host_*`)."""
 
     memory_mb: int = 0
@@ -16,7 +16,7 @@ class Reserved(msgspec.Struct, frozen=True, kw_only=True):
     vcpus: int = 0
 
 
-def require_capacity(view: HypervisorView, reserved: Reserved) -> None:
+def require_capacity(view: AvailableResources, reserved: ReservedResources) -> None:
     """Raises InvalidConfiguration if more is reserved than the node has: the node could take no guest, and nothing
     would say why.
     """
@@ -29,7 +29,7 @@ def require_capacity(view: HypervisorView, reserved: Reserved) -> None:
             raise InvalidConfiguration(f"[DEFAULT] {option} = {kept}: node {view.hypervisor_hostname} has {total}")
 
 
-class Ratios(msgspec.Struct, frozen=True, kw_only=True):
+class ConfiguredRatios(msgspec.Struct, frozen=True, kw_only=True):
     """Allocation ratios: `None` or 0 where the operator set none. `initial_*` are the ratios with which a new node
     begins.
     """
@@ -48,22 +48,22 @@ class AllocationRatios(NamedTuple):
     disk: float
 
 
-def ratios_for(ratios: Ratios, row: ComputeNode | None) -> AllocationRatios:
+def ratios_for(ratios: ConfiguredRatios, row: ComputeNode | None) -> AllocationRatios:
     """Returns the ratios by Nova's rule: the operator's, else the one that the node has in Placement, else the initial
     one.
 
     `row` is the node with the ratios of its inventories.
     """
-    known = (
+    fallbacks = (
         (row.cpu_allocation_ratio, row.ram_allocation_ratio, row.disk_allocation_ratio)
         if row is not None
         else (ratios.initial_cpu, ratios.initial_ram, ratios.initial_disk)
     )
-    return AllocationRatios(ratios.cpu or known[0], ratios.ram or known[1], ratios.disk or known[2])
+    return AllocationRatios(ratios.cpu or fallbacks[0], ratios.ram or fallbacks[1], ratios.disk or fallbacks[2])
 
 
 def inventories_of(
-    view: HypervisorView, node: ComputeNode, reserved: Reserved, ratios: Ratios
+    view: AvailableResources, node: ComputeNode, reserved: ReservedResources, ratios: ConfiguredRatios
 ) -> tuple[Inventory, ...]:
     """Returns one inventory for each resource class of which the node has any, with the node's ratios. `keeps_ratio`
     marks ratios that the operator has not set on this host.

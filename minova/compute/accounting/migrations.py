@@ -61,8 +61,8 @@ def sides_held(
     """
     newest: dict[str, Migration] = {}
     for migration in migrations:
-        known = newest.get(migration.instance_uuid)
-        if known is None or _age(migration) >= _age(known):
+        previous = newest.get(migration.instance_uuid)
+        if previous is None or _age(migration) >= _age(previous):
             newest[migration.instance_uuid] = migration
     sides = {}
     for migration in newest.values():

@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from minova.compute.accounting import usage
-from minova.compute.accounting.inventories import Reserved
+from minova.compute.accounting.inventories import ReservedResources
 from minova.compute.accounting.migrations import MigrationSide, holds_resources, is_moving, side_of
 from minova.compute.accounting.usage import TrackedInstance, Usage
 from minova.hardware import pci_devices
@@ -46,13 +46,13 @@ class NodeUsage(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     node: ComputeNode
-    reserved: Reserved = Reserved()
+    reserved: ReservedResources = ReservedResources()
     instances: dict[str, TrackedInstance] = {}
     migrations: dict[str, TrackedMigration] = {}
     orphans: dict[str, Usage] = {}
 
 
-def with_reserved(node_usage: NodeUsage, reserved: Reserved) -> NodeUsage:
+def with_reserved(node_usage: NodeUsage, reserved: ReservedResources) -> NodeUsage:
     """Returns the usage with `reserved` in place of the previous reserved amounts."""
     before = node_usage.reserved
     more = Usage(

@@ -115,7 +115,7 @@ class ActionRun:
 Operation = Callable[[ActionRun], PowerState]
 
 
-class Progress:
+class ActionProgress:
     """Reports to the conductor which step an action has reached, and that it goes on. `clock` returns monotonic
     seconds.
     """

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from minova import errors
-from minova.compute.actions.action_run import ActionEnded, ActionRun, Progress
-from minova.compute.images.source import Images
+from minova.compute.actions.action_run import ActionEnded, ActionProgress, ActionRun
+from minova.compute.images.source import ImageSource
 from minova.compute.images.tokens import ImageToken
 from minova.contracts.conductor import ConductorApi
 from minova.objects.catalogue.image import Image
@@ -14,7 +14,7 @@ from minova.virt.driver.domains import DomainDriver
 
 class ImageFetch:
     def __init__(
-        self, host: str, driver: DomainDriver, conductor: ConductorApi, images: Images, progress: Progress
+        self, host: str, driver: DomainDriver, conductor: ConductorApi, images: ImageSource, progress: ActionProgress
     ) -> None:
         self._host = host
         self._driver = driver

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from oslo_config import cfg
 
 from minova import errors
-from minova.compute.actions.action_run import PATIENCE, ActionEnded, ActionRun, Operation, Progress
+from minova.compute.actions.action_run import PATIENCE, ActionEnded, ActionProgress, ActionRun, Operation
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.images.tokens import ImageToken
 from minova.compute.images.uploads import Uploads
@@ -24,7 +24,7 @@ from minova.objects.actions.images import CREATE_BACKUP, CREATE_IMAGE
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.states import PowerState, TaskState
 from minova.private_files import make_folder
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 
 LOG = logging.getLogger(__name__)
 FOLDER = "snapshots"
@@ -45,10 +45,10 @@ class Snapshots:
         self,
         conf: cfg.ConfigOpts,
         host: str,
-        driver: Driver,
+        driver: ComputeDriver,
         conductor: ConductorApi,
         uploads: Uploads,
-        progress: Progress,
+        progress: ActionProgress,
         *,
         repeat: ConductorRetry | None = None,
     ) -> None:

@@ -4,8 +4,8 @@ import logging
 from collections.abc import Mapping
 
 from minova import errors
-from minova.compute.actions.action_run import ActionRun, Operation, Progress
-from minova.compute.actions.power import Power
+from minova.compute.actions.action_run import ActionProgress, ActionRun, Operation
+from minova.compute.actions.power import GuestPower
 from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
 from minova.objects.actions.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
 from minova.objects.network.vif import Vif
@@ -18,7 +18,7 @@ LOG = logging.getLogger(__name__)
 
 class GuestInterfaces:
     def __init__(
-        self, driver: InterfaceDriver, power: Power, progress: Progress, vif_plug_waiter: VifPlugWaiter
+        self, driver: InterfaceDriver, power: GuestPower, progress: ActionProgress, vif_plug_waiter: VifPlugWaiter
     ) -> None:
         self._driver = driver
         self._power = power

@@ -13,24 +13,24 @@ from collections.abc import Mapping
 from oslo_config import cfg
 
 from minova import errors
-from minova.compute.actions.action_run import ActionEnded, ActionRun, Operation, Progress
+from minova.compute.actions.action_run import ActionEnded, ActionProgress, ActionRun, Operation
 from minova.compute.actions.image_fetch import ImageFetch
 from minova.compute.actions.images import Snapshots
 from minova.compute.actions.interfaces import GuestInterfaces
-from minova.compute.actions.password import Password
-from minova.compute.actions.power import Power
-from minova.compute.actions.rebuild import Rebuild
-from minova.compute.actions.rescue import Rescue
-from minova.compute.actions.shelving import Disks, Shelving
+from minova.compute.actions.password import GuestPassword
+from minova.compute.actions.power import GuestPower
+from minova.compute.actions.rebuild import GuestRebuild
+from minova.compute.actions.rescue import GuestRescue
+from minova.compute.actions.shelving import DiskRemover, GuestShelving
 from minova.compute.guest_secrets import HostSecrets
-from minova.compute.images.source import Images
+from minova.compute.images.source import ImageSource
 from minova.compute.instances.base_images import BaseImages
 from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
 from minova.contracts.conductor import ConductorApi
 from minova.objects.actions.deletion import RESTORE, SOFT_DELETE
 from minova.objects.actions.table import BY_KIND
 from minova.objects.servers.states import PowerState
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 
 
 class Operations:
@@ -40,28 +40,28 @@ class Operations:
         self,
         conf: cfg.ConfigOpts,
         host: str,
-        driver: Driver,
+        driver: ComputeDriver,
         conductor: ConductorApi,
-        images: Images,
+        images: ImageSource,
         snapshots: Snapshots,
-        progress: Progress,
-        disks: Disks,
+        progress: ActionProgress,
+        disks: DiskRemover,
         secrets: HostSecrets,
         vif_plug_waiter: VifPlugWaiter | None = None,
         bases: BaseImages | None = None,
     ) -> None:
         self._bases = bases or BaseImages(host, driver, conductor, images)
         waiter = vif_plug_waiter or VifPlugWaiter(host, conductor)
-        power = Power(conf, driver, waiter)
+        power = GuestPower(conf, driver, waiter)
         fetch = ImageFetch(host, driver, conductor, images, progress)
         self._by_kind: Mapping[str, Operation] = {
             **power.operations(),
-            **Rescue(driver, power, fetch, waiter).operations(),
-            **Rebuild(driver, power, fetch).operations(),
-            **Password(driver, power).operations(),
+            **GuestRescue(driver, power, fetch, waiter).operations(),
+            **GuestRebuild(driver, power, fetch).operations(),
+            **GuestPassword(driver, power).operations(),
             **GuestInterfaces(driver, power, progress, waiter).operations(),
             **snapshots.operations(),
-            **Shelving(driver, power, snapshots, disks, secrets).operations(),
+            **GuestShelving(driver, power, snapshots, disks, secrets).operations(),
             SOFT_DELETE.kind: power.stop,
             RESTORE.kind: power.start,
         }

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 
 from minova import errors
 from minova.compute.actions.action_run import ActionRun, Operation
-from minova.compute.actions.power import Power
+from minova.compute.actions.power import GuestPower
 from minova.objects.actions.password import CHANGE_PASSWORD
 from minova.objects.servers.states import PowerState
 from minova.virt.driver.power import PowerDriver
 
 
-class Password:
-    def __init__(self, driver: PowerDriver, power: Power) -> None:
+class GuestPassword:
+    def __init__(self, driver: PowerDriver, power: GuestPower) -> None:
         self._driver = driver
         self._power = power
 

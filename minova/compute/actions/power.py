@@ -27,7 +27,7 @@ from minova.virt.driver.power import PowerDriver
 LOG = logging.getLogger(__name__)
 
 
-class Power:
+class GuestPower:
     def __init__(self, conf: cfg.ConfigOpts, driver: PowerDriver, vif_plug_waiter: VifPlugWaiter) -> None:
         self._conf = conf
         self._driver = driver

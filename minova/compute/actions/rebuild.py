@@ -5,16 +5,16 @@ from collections.abc import Mapping
 from minova import errors
 from minova.compute.actions.action_run import ActionRun, Operation
 from minova.compute.actions.image_fetch import ImageFetch
-from minova.compute.actions.power import Power
+from minova.compute.actions.power import GuestPower
 from minova.compute.instances.builds import checked_file
 from minova.objects.actions.rebuild import REBUILD
 from minova.objects.servers.states import PowerState, TaskState, VmState
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 from minova.virt.driver.domains import GuestData
 
 
-class Rebuild:
-    def __init__(self, driver: Driver, power: Power, fetch: ImageFetch) -> None:
+class GuestRebuild:
+    def __init__(self, driver: ComputeDriver, power: GuestPower, fetch: ImageFetch) -> None:
         self._driver = driver
         self._power = power
         self._fetch = fetch

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from minova import errors
 from minova.compute.actions.action_run import ActionRun, Operation
 from minova.compute.actions.image_fetch import ImageFetch
-from minova.compute.actions.power import Power
+from minova.compute.actions.power import GuestPower
 from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
 from minova.objects.actions.rescue import RESCUE, UNRESCUE
 from minova.objects.catalogue.image import Image
@@ -13,8 +13,10 @@ from minova.objects.servers.states import PowerState, TaskState
 from minova.virt.driver.rescue import RescueDriver
 
 
-class Rescue:
-    def __init__(self, driver: RescueDriver, power: Power, fetch: ImageFetch, vif_plug_waiter: VifPlugWaiter) -> None:
+class GuestRescue:
+    def __init__(
+        self, driver: RescueDriver, power: GuestPower, fetch: ImageFetch, vif_plug_waiter: VifPlugWaiter
+    ) -> None:
         self._driver = driver
         self._power = power
         self._fetch = fetch

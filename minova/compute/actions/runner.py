@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 
 from minova import errors
-from minova.compute.actions.action_run import ActionEnded, ActionRun, Progress
+from minova.compute.actions.action_run import ActionEnded, ActionProgress, ActionRun
 from minova.compute.actions.operations import Operations
 from minova.compute.actions.results import Result, UnreportedResults
 from minova.compute.conductor_retry import ConductorRetry
@@ -68,7 +68,7 @@ class InstanceActions:
         nodes: Nodes,
         domains: Domains,
         power_states: PowerStates,
-        progress: Progress,
+        progress: ActionProgress,
         *,
         time_limit: float,
         repeat: ConductorRetry | None = None,

@@ -6,16 +6,16 @@ from typing import Protocol
 from minova import errors
 from minova.compute.actions.action_run import ActionRun, Operation
 from minova.compute.actions.images import Snapshots, Steps
-from minova.compute.actions.power import Power
+from minova.compute.actions.power import GuestPower
 from minova.compute.guest_secrets import HostSecrets
 from minova.context import RequestContext
 from minova.objects.actions.power_rules import ON
 from minova.objects.actions.shelving import SHELVE, SHELVE_OFFLOAD, UNSHELVE
 from minova.objects.servers.states import PowerState, VmState
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 
 
-class Disks(Protocol):
+class DiskRemover(Protocol):
     """Removes guests."""
 
     def remove_disks(self, ctx: RequestContext, instance_uuid: str) -> None:
@@ -29,8 +29,10 @@ class Disks(Protocol):
         ...
 
 
-class Shelving:
-    def __init__(self, driver: Driver, power: Power, snapshots: Snapshots, disks: Disks, secrets: HostSecrets) -> None:
+class GuestShelving:
+    def __init__(
+        self, driver: ComputeDriver, power: GuestPower, snapshots: Snapshots, disks: DiskRemover, secrets: HostSecrets
+    ) -> None:
         self._driver = driver
         self._power = power
         self._snapshots = snapshots

@@ -45,7 +45,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64,128}")
 _UUID_LIKE = re.compile(r"[0-9A-Za-z-]{1,64}")
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
+class CachedFileMark(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a cached file when its digest was checked, and what the inspection found in it.
 
     `rules` is the version of the inspection rules; 0 if an older release wrote the mark without an inspection.
@@ -76,15 +76,15 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
             raise errors.ImageUnacceptable(f"Image {image.id}: {self.refused}")
 
 
-class Broken(Exception):
+class DownloadFailed(Exception):
     """A failed download that may succeed when it is tried again."""
 
 
-class Mismatch(Broken):
+class DownloadMismatch(DownloadFailed):
     """The downloaded bytes are not the bytes of the image."""
 
 
-class Unwanted(Exception):
+class ImageUnwanted(Exception):
     """Every build that waited for this image has been cancelled."""
 
 
@@ -99,9 +99,9 @@ class _Fetch:
         self.error: BaseException | None = None
 
     def require_wanted(self) -> None:
-        """Raises Unwanted if no build waits for the image any more."""
+        """Raises ImageUnwanted if no build waits for the image any more."""
         if not self.waiting:
-            raise Unwanted
+            raise ImageUnwanted
 
     def result(self) -> Path:
         if self.error is not None:
@@ -169,12 +169,12 @@ class ImageCache:
     def _join(self, image: Image, digest: str, token: ImageToken | None) -> _Fetch:
         key = (digest, image.id)
         with self._lock:
-            known = self._fetches.get(key)
-            fetch = known or self._fetches.setdefault(key, _Fetch())
+            running_fetch = self._fetches.get(key)
+            fetch = running_fetch or self._fetches.setdefault(key, _Fetch())
             fetch.waiting += 1
             if token is not None:
                 fetch.tokens.append(token)
-        if known is None:
+        if running_fetch is None:
             work = lambda: self._run(fetch, image, digest)  # noqa: E731
             try:
                 threading.Thread(target=work, name="image", daemon=True).start()
@@ -215,7 +215,7 @@ class ImageCache:
                 mark_file(path).touch()  # it was requested now: see `sweep`
                 return path
 
-    def _holds(self, path: Path, mark: Mark | None, image: Image) -> bool:
+    def _holds(self, path: Path, mark: CachedFileMark | None, image: Image) -> bool:
         """Whether the cached file is the image: by its mark, or by its digest if the mark does not match the file.
 
         Inspects the file if the mark does not say what is in it.
@@ -259,7 +259,9 @@ class ImageCache:
             return _inspected(part, image)
         except errors.ImageUnacceptable as error:
             status, declared = part.stat(), image.disk_format or ""
-            mark = Mark(size=status.st_size, mtime_ns=status.st_mtime_ns, rules=inspection.RULES, disk_format=declared)
+            mark = CachedFileMark(
+                size=status.st_size, mtime_ns=status.st_mtime_ns, rules=inspection.RULES, disk_format=declared
+            )
             with contextlib.suppress(OSError):  # a full disk: it is fetched and refused again
                 _save_mark(path, msgspec.structs.replace(mark, refused=str(error.__cause__ or error)))
             raise
@@ -270,12 +272,12 @@ class ImageCache:
             try:
                 self._try(fetch, part, image)
                 return
-            except (Broken, urllib3.exceptions.HTTPError) as error:
+            except (DownloadFailed, urllib3.exceptions.HTTPError) as error:
                 LOG.warning("Download %d of %d of image %s failed: %s", number, self._tries, image.id, error)
                 last = error
             if number < self._tries:
                 self._pause(BACKOFF.pause(number))
-        if isinstance(last, Mismatch):
+        if isinstance(last, DownloadMismatch):
             raise errors.ImageUnacceptable(f"Image {image.id}: {last}") from last
         # The URL of the image service is only logged: the text of the exception becomes the fault of the server, which
         # users read.
@@ -293,16 +295,16 @@ class ImageCache:
             file.flush()
             os.fsync(file.fileno())
         if digest != image.os_hash_value:
-            raise Mismatch(f"{image.os_hash_algo} expected {image.os_hash_value}, got {digest}")
+            raise DownloadMismatch(f"{image.os_hash_algo} expected {image.os_hash_value}, got {digest}")
 
     def _go_on(self, fetch: _Fetch) -> None:
         fetch.require_wanted()
         self._require_room(CHUNK)
 
-    def _require_room(self, wanted: int) -> None:
+    def _require_room(self, size: int) -> None:
         """Raises DiskFull before the disk is full, not after."""
         reserve = int(self._conf.free_space_reserve_mb) << 20
-        require_room(self.folder, wanted, reserve, f"No room for an image in {self.folder}")
+        require_room(self.folder, size, reserve, f"No room for an image in {self.folder}")
 
     @contextlib.contextmanager
     def _get(self, url: str, fetch: _Fetch) -> Iterator[urllib3.BaseHTTPResponse]:
@@ -350,7 +352,7 @@ class ImageCache:
             raise errors.ServiceUnavailable(
                 f"The image service refuses image {image.id} (HTTP {status}): {self._advice(fetch)}"
             )
-        raise Broken(f"HTTP {status}")
+        raise DownloadFailed(f"HTTP {status}")
 
     def _advice(self, fetch: _Fetch) -> str:
         if self._password:
@@ -394,7 +396,7 @@ def locked(folder: Path, digest: str) -> contextlib.AbstractContextManager[objec
 
 
 def _save(response: urllib3.BaseHTTPResponse, file: BinaryIO, image: Image, check: Callable[[], None]) -> str:
-    """Saves the response and returns its digest. Raises Broken if too many or too few bytes came. `check` may raise
+    """Saves the response and returns its digest. Raises DownloadFailed if too many or too few bytes came. `check` may raise
     between two chunks.
     """
     digest = hashlib.new(image.os_hash_algo or ALGORITHMS[0])
@@ -404,9 +406,9 @@ def _save(response: urllib3.BaseHTTPResponse, file: BinaryIO, image: Image, chec
         digest.update(chunk)
         file.write(chunk)
         if file.tell() > limit:
-            raise Mismatch(f"size expected {image.size} bytes, got more")
+            raise DownloadMismatch(f"size expected {image.size} bytes, got more")
     if image.size is not None and file.tell() != image.size:
-        raise Broken(f"size expected {image.size} bytes, got {file.tell()}")
+        raise DownloadFailed(f"size expected {image.size} bytes, got {file.tell()}")
     return digest.hexdigest()
 
 
@@ -420,14 +422,14 @@ def _inspected(path: Path, image: Image) -> ImageFacts:
 # -- marks -------------------------------------------------------------------------------------------------------------
 
 
-_MARK = Decoder(Mark)
+_MARK = Decoder(CachedFileMark)
 
 
 def mark_file(path: Path) -> Path:
     return path.with_name(f"{path.name}.json")
 
 
-def _read_mark(path: Path) -> Mark | None:
+def _read_mark(path: Path) -> CachedFileMark | None:
     try:
         return _MARK.from_json(mark_file(path).read_bytes())
     except (FileNotFoundError, msgspec.MsgspecError):
@@ -436,7 +438,7 @@ def _read_mark(path: Path) -> Mark | None:
 
 def _write_mark(path: Path, facts: ImageFacts) -> None:
     status = path.stat()
-    mark = Mark(
+    mark = CachedFileMark(
         size=status.st_size,
         mtime_ns=status.st_mtime_ns,
         rules=inspection.RULES,
@@ -446,7 +448,7 @@ def _write_mark(path: Path, facts: ImageFacts) -> None:
     _save_mark(path, mark)
 
 
-def _save_mark(path: Path, mark: Mark) -> None:
+def _save_mark(path: Path, mark: CachedFileMark) -> None:
     half = mark_file(path).with_suffix(".json.part")
     half.write_bytes(msgspec.json.encode(mark))
     half.rename(mark_file(path))

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from minova import errors
-from minova.compute.images.source import Images
+from minova.compute.images.source import ImageSource
 from minova.compute.images.tokens import ImageToken
 from minova.objects.catalogue.image_caching import CacheStatus, WantedImage
 
@@ -15,12 +15,12 @@ LOG = logging.getLogger(__name__)
 KEPT = 120.0
 
 
-class _Wanted:
+class _Fetch:
     """An image that is fetched, or was. `asked`: when a conductor last asked for it."""
 
-    def __init__(self, tokens: dict[str, str], asked: float) -> None:
+    def __init__(self, tokens: dict[str, str], asked_at: float) -> None:
         self.tokens = tokens
-        self.asked = asked
+        self.asked_at = asked_at
         self.status = CacheStatus.FETCHING
 
     def token(self, image_id: str) -> ImageToken:
@@ -40,7 +40,7 @@ class Precaching:
 
     def __init__(
         self,
-        images: Images,
+        images: ImageSource,
         spawn: Callable[[Callable[[], None]], object],
         *,
         check: Callable[[], None],
@@ -52,46 +52,46 @@ class Precaching:
         self._ticks = ticks
         self._lock = threading.Lock()
         # By the request and the image: a later request tries again what has failed for an earlier one.
-        self._known: dict[tuple[str | None, str], _Wanted] = {}
+        self._known: dict[tuple[str | None, str], _Fetch] = {}
 
-    def statuses(self, request_id: str | None, wanted: Sequence[WantedImage]) -> tuple[CacheStatus, ...]:
+    def statuses(self, request_id: str | None, images: Sequence[WantedImage]) -> tuple[CacheStatus, ...]:
         """Begins to fetch the images that are not here, unless it has begun. Returns how far each image is."""
         with self._lock:
             now = self._ticks()
             self._forget(now)
-            return tuple(self._status(request_id, each, now) for each in wanted)
+            return tuple(self._status(request_id, each, now) for each in images)
 
     def _forget(self, now: float) -> None:
-        over = [key for key, known in self._known.items() if self._is_over(known, now)]
+        over = [key for key, fetch in self._known.items() if self._is_over(fetch, now)]
         for key in over:
             del self._known[key]
 
-    def _is_over(self, known: _Wanted, now: float) -> bool:
-        return known.status is not CacheStatus.FETCHING and now - known.asked > KEPT
+    def _is_over(self, fetch: _Fetch, now: float) -> bool:
+        return fetch.status is not CacheStatus.FETCHING and now - fetch.asked_at > KEPT
 
-    def _status(self, request_id: str | None, wanted: WantedImage, now: float) -> CacheStatus:
-        key = (request_id, wanted.image.id)
-        known = self._known.get(key)
-        if known is not None:
-            known.tokens, known.asked = wanted.tokens, now
-            return known.status
+    def _status(self, request_id: str | None, requested: WantedImage, now: float) -> CacheStatus:
+        key = (request_id, requested.image.id)
+        fetch = self._known.get(key)
+        if fetch is not None:
+            fetch.tokens, fetch.asked_at = requested.tokens, now
+            return fetch.status
         # Whether its kernel and ramdisk are there is seen when they are fetched.
-        if not wanted.image.boot_files and self._images.is_cached(wanted.image):
+        if not requested.image.boot_files and self._images.is_cached(requested.image):
             return CacheStatus.EXISTING
-        known = self._known[key] = _Wanted(wanted.tokens, now)
+        fetch = self._known[key] = _Fetch(requested.tokens, now)
         try:
-            self._spawn(lambda: self._fetch(known, wanted))
+            self._spawn(lambda: self._fetch(fetch, requested))
         except RuntimeError:  # no thread can be started
             del self._known[key]
             return CacheStatus.ERROR
-        return known.status
+        return fetch.status
 
-    def _fetch(self, known: _Wanted, wanted: WantedImage) -> None:
+    def _fetch(self, fetch: _Fetch, requested: WantedImage) -> None:
         status = CacheStatus.ERROR
         try:
-            self._images.fetch(wanted.image, self._check, known.token(wanted.image.id))
+            self._images.fetch(requested.image, self._check, fetch.token(requested.image.id))
             status = CacheStatus.CACHED
         except errors.MinovaError as error:
-            LOG.warning("Image %s is not cached: %s", wanted.image.id, error)
+            LOG.warning("Image %s is not cached: %s", requested.image.id, error)
         finally:
-            known.status = status
+            fetch.status = status

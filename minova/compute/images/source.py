@@ -8,7 +8,7 @@ from minova.compute.images.tokens import ImageToken
 from minova.objects.catalogue.image import Image
 
 
-class Images(Protocol):
+class ImageSource(Protocol):
     """The source of base images."""
 
     def is_cached(self, image: Image) -> bool:

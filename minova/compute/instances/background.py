@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from minova.compute.instances.attempts import End, Outcome
 from minova.compute.instances.builds import Builder
-from minova.compute.instances.workers import Workers
+from minova.compute.instances.workers import GuestWorkers
 from minova.context import RequestContext
 from minova.log import bound_request
 from minova.objects.servers.build import BuildMessage
@@ -21,7 +21,7 @@ class Background:
     request it again.
     """
 
-    def __init__(self, workers: Workers, builder: Builder, safe_mode: SafeMode | None = None) -> None:
+    def __init__(self, workers: GuestWorkers, builder: Builder, safe_mode: SafeMode | None = None) -> None:
         self._safe_mode = safe_mode or SafeMode()
         self._workers = workers
         self._builder = builder

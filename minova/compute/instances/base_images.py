@@ -10,7 +10,7 @@ from collections.abc import Callable
 import msgspec
 
 from minova import errors
-from minova.compute.images.source import Images
+from minova.compute.images.source import ImageSource
 from minova.compute.images.tokens import ImageToken
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
@@ -21,7 +21,7 @@ LOG = logging.getLogger(__name__)
 
 
 class BaseImages:
-    def __init__(self, host: str, driver: DiskDriver, conductor: ConductorApi, images: Images) -> None:
+    def __init__(self, host: str, driver: DiskDriver, conductor: ConductorApi, images: ImageSource) -> None:
         self._host = host
         self._driver = driver
         self._conductor = conductor

@@ -15,7 +15,7 @@ import msgspec
 from minova import errors, metrics
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.guest_records import GuestRecords, with_long_fields
-from minova.compute.images.source import Images
+from minova.compute.images.source import ImageSource
 from minova.compute.images.tokens import ImageToken
 from minova.compute.instances.attempts import Attempts, End, Outcome
 from minova.compute.instances.clean_stops import DEFAULT_TIMEOUT, CleanStops
@@ -42,7 +42,7 @@ from minova.objects.servers.states import (
     is_being_built,
 )
 from minova.objects.unexpected.guest_record import GuestRecord
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 from minova.virt.driver.domains import GuestData
 
 LOG = logging.getLogger(__name__)
@@ -58,9 +58,9 @@ class Builder:
     def __init__(
         self,
         host: str,
-        driver: Driver,
+        driver: ComputeDriver,
         conductor: ConductorApi,
-        images: Images,
+        images: ImageSource,
         nodes: Nodes,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -142,7 +142,7 @@ class Builder:
         begun = self._clock()
         try:
             with metrics.timed(metrics.BUILD_SECONDS):
-                power_state, found = self._build(ctx, message)
+                power_state, built_before = self._build(ctx, message)
         except errors.StaleAttempt as error:
             LOG.info("Attempt %d of instance %s is not ours any more: %s", attempt, instance_uuid, error)
             return Outcome(end=End.STALE)
@@ -154,7 +154,7 @@ class Builder:
             return Outcome(end=End.FAILED, reason=str(error) or type(error).__name__)
         LOG.info("Took %.2f seconds to build instance %s", self._clock() - begun, instance_uuid)
         hardware = self._hardware(message.instance)
-        return Outcome(end=End.SUCCEEDED, power_state=power_state, found=found, hardware=hardware)
+        return Outcome(end=End.SUCCEEDED, power_state=power_state, found=built_before, hardware=hardware)
 
     def _hardware(self, instance: Instance) -> ChosenHardware | None:
         """Returns the hardware of a guest that was just built, for the record: a move may follow at once. None if there is a record, or if
@@ -172,18 +172,18 @@ class Builder:
         """Returns the guest's state, and whether the guest was found, built before by the same attempt."""
         self._require_wanted(message)
         tracker = self._nodes.tracker(message.node)
-        known = tracker.holds(message.instance.uuid)
-        if known is not None and not _is_built_by(message, known):
-            raise errors.StaleAttempt(f"instance {known.uuid} is {known.vm_state} here")
-        found = self._found(message)
+        held_instance = tracker.holds(message.instance.uuid)
+        if held_instance is not None and not _is_built_by(message, held_instance):
+            raise errors.StaleAttempt(f"instance {held_instance.uuid} is {held_instance.vm_state} here")
+        found_state = self._found(message)
         # Use the requested topology: an earlier attempt may have fitted it to another host.
-        wanted = msgspec.structs.replace(message.instance, numa_topology=message.request_spec.numa_topology)
+        requested_instance = msgspec.structs.replace(message.instance, numa_topology=message.request_spec.numa_topology)
         step = self._first_step(message.instance.image)
         self._rebuilt.discard(message.instance.uuid)
         asked_at = self._clock()
-        with tracker.instance_claim(ctx, wanted, message.attempt, message.limits, step) as claim:
-            if found is not None:
-                return found, True
+        with tracker.instance_claim(ctx, requested_instance, message.attempt, message.limits, step) as claim:
+            if found_state is not None:
+                return found_state, True
             try:
                 # The image of a shelved server differs from the image of its row.
                 instance = msgspec.structs.replace(claim.instance, image=message.instance.image)
@@ -259,12 +259,12 @@ class Builder:
             return False
         uuid, expected = message.instance.uuid, message.evacuation.shared_disks
         if expected is not False:
-            found = self._driver.take_over(uuid, message.attempt, message.evacuation.old_attempt)
-            if expected and not found:
+            taken_over = self._driver.take_over(uuid, message.attempt, message.evacuation.old_attempt)
+            if expected and not taken_over:
                 raise errors.InvalidSharedStorage(
                     f"The disks of instance {uuid} are not on storage that this host shares"
                 )
-            if found:
+            if taken_over:
                 return True
         LOG.warning("The disks of instance %s are made anew from its image: those of its old host are not here", uuid)
         self._rebuilt.add(uuid)
@@ -351,11 +351,11 @@ class Builder:
 _SPAWNING = frozenset({TaskState.SPAWNING, TaskState.REBUILD_SPAWNING})
 
 
-def _is_built_by(message: BuildMessage, known: Instance) -> bool:
+def _is_built_by(message: BuildMessage, held_instance: Instance) -> bool:
     """Whether an instance that counts on this host is still being built, as the message says."""
     if message.evacuation is not None:
-        return known.task_state in EVACUATION_STEPS
-    return is_being_built(known.vm_state)
+        return held_instance.task_state in EVACUATION_STEPS
+    return is_being_built(held_instance.vm_state)
 
 
 def record_of(message: BuildMessage, instance: Instance, power_state: PowerState) -> GuestRecord:
@@ -365,7 +365,7 @@ def record_of(message: BuildMessage, instance: Instance, power_state: PowerState
     built = msgspec.structs.replace(
         instance, vm_state=vm_state, task_state=None, power_state=power_state, attempt=message.attempt
     )
-    carried = {
+    build_extras = {
         "requested_networks": message.requested_networks,
         "security_groups": message.security_groups,
         "block_device_mapping": message.block_device_mapping,
@@ -375,7 +375,7 @@ def record_of(message: BuildMessage, instance: Instance, power_state: PowerState
         attempt=message.attempt,
         node=message.node,
         request_spec=message.request_spec,
-        carried=carried,
+        carried=build_extras,
     )
 
 

@@ -81,8 +81,8 @@ class CleanStops:
     def _seconds(self, instance: Instance | None) -> float:
         """Returns how long to wait: an image may shorten the configured time, not lengthen it."""
         longest = self._timeout() or DEFAULT_TIMEOUT
-        wanted = longest if instance is None else shutdown_timeout(instance, longest)
-        return min(wanted or longest, longest)
+        image_timeout = longest if instance is None else shutdown_timeout(instance, longest)
+        return min(image_timeout or longest, longest)
 
     def cancel(self, instance_uuid: str) -> None:
         """End the wait for this guest, because it is to be removed or an action for it has come."""

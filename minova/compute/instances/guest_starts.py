@@ -15,12 +15,12 @@ from minova.compute.instances.base_images import BaseImages
 from minova.compute.instances.domains import Domains
 from minova.compute.instances.power_states import PowerStates
 from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
-from minova.compute.instances.workers import Workers
+from minova.compute.instances.workers import GuestWorkers
 from minova.context import RequestContext
 from minova.log import bound_request
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import VmState
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 
 LOG = logging.getLogger(__name__)
 # Seconds for which a start waits for a hypervisor or a service that does not answer, and between two tries. After a power
@@ -35,8 +35,8 @@ class GuestStarts:
 
     def __init__(
         self,
-        driver: Driver,
-        workers: Workers,
+        driver: ComputeDriver,
+        workers: GuestWorkers,
         domains: Domains,
         power_states: PowerStates,
         vif_plug_waiter: VifPlugWaiter,

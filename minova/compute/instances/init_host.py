@@ -13,7 +13,7 @@ from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 
 
-class Adoption(msgspec.Struct, frozen=True, kw_only=True):
+class AdoptionPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What to do with the instances found at the start.
 
     `finished`: the domain runs, and only the report is missing.
@@ -28,12 +28,12 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def adopt(
-    known: HostInstances,
+    host_instances: HostInstances,
     domains: Iterable[DomainView],
     built: Mapping[str, int] = {},
     newer: Container[str] = (),
     accepted: Container[str] = (),
-) -> Adoption:
+) -> AdoptionPlan:
     """Sort the open attempts of this host by their domains. The audit handles domains without an open attempt, and
     begins each attempt again whose guest was built, which only claims and reports it.
 
@@ -45,7 +45,7 @@ def adopt(
     by_uuid = {domain.uuid: domain for domain in domains}
     finished = []
     half_built = []
-    for message in known.attempts:
+    for message in host_instances.attempts:
         domain = by_uuid.get(message.instance.uuid)
         if domain is None or domain.uuid in newer or domain.uuid in accepted:
             continue
@@ -59,7 +59,7 @@ def adopt(
             half_built.append(message.instance.uuid)
     switched_off = tuple(
         instance
-        for instance in known.instances
+        for instance in host_instances.instances
         if instance.uuid not in newer
         and ((domain := by_uuid.get(instance.uuid)) is None or domain.ours)
         and must_resume(
@@ -69,4 +69,4 @@ def adopt(
             PowerState.SHUTDOWN if domain is None else PowerState(domain.power_state),
         )
     )
-    return Adoption(finished=tuple(finished), half_built=tuple(half_built), switched_off=switched_off)
+    return AdoptionPlan(finished=tuple(finished), half_built=tuple(half_built), switched_off=switched_off)

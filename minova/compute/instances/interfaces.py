@@ -60,8 +60,8 @@ class Interfaces:
         """
         with self._members_lock:
             for received in members:
-                known = self._members.get(received.group_id)
-                if known is None or received.revision > known.revision:
+                previous = self._members.get(received.group_id)
+                if previous is None or received.revision > previous.revision:
                     self._members[received.group_id] = received
 
     def refresh(self) -> None:
@@ -112,8 +112,8 @@ class Interfaces:
         """
         if self._is_unreported(instance_uuid):
             return
-        known = self._conductor.instances_of_host(service_context(), host=self._host).instances
-        instance = next((one for one in known if one.uuid == instance_uuid), None)
+        instances = self._conductor.instances_of_host(service_context(), host=self._host).instances
+        instance = next((candidate for candidate in instances if candidate.uuid == instance_uuid), None)
         # Other instances are defined anew before they run, are in transition, or are being removed.
         if instance is None or instance.task_state is not None or instance.vm_state not in ATTACH_INTERFACE.vm_states:
             return

@@ -13,7 +13,7 @@ from minova.contracts.conductor import ConductorApi
 from minova.objects.actions.power_rules import must_stop
 from minova.objects.hosts.compute_node import DomainView
 from minova.objects.servers.build import BuildMessage
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 from minova.virt.driver.domains import RowHost
 
 LOG = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class Removals:
     def __init__(
         self,
         host: str,
-        driver: Driver,
+        driver: ComputeDriver,
         conductor: ConductorApi,
         nodes: Nodes,
         *,
@@ -65,7 +65,7 @@ class Removals:
             LOG.info("Instance %s is removed", instance_uuid)
 
     def remove_disks(self, ctx: RequestContext, instance_uuid: str) -> None:
-        """Implements `operations.Disks`, under the lock of the instance. If it fails, no audit tries again: the guest
+        """Implements `shelving.DiskRemover`, under the lock of the instance. If it fails, no audit tries again: the guest
         may still run from the disks.
         """
         self._driver.destroy(instance_uuid, self._row_of_removal(ctx, instance_uuid))
@@ -168,17 +168,17 @@ class Removals:
         with self._domains.locked(domain.uuid), self._stops.checking(domain.uuid):
             if self._attempts.newer(domain.uuid, domain.attempt):
                 return
-            known = self._conductor.instances_of_host(ctx, host=self._host)
+            host_instances = self._conductor.instances_of_host(ctx, host=self._host)
             row = next(
                 (
                     instance
-                    for instance in known.instances
+                    for instance in host_instances.instances
                     if instance.uuid == domain.uuid and instance.task_state is None
                 ),
                 None,
             )
             state = self._driver.power_state(domain.uuid)
-            if domain.uuid in known.newer:
+            if domain.uuid in host_instances.newer:
                 return  # its row is older than the guest
             if row is not None and state is not None and must_stop(row.vm_state, state):
                 self._stops.ask(domain.uuid, f"it runs, and its instance is {row.vm_state}", row)

@@ -28,7 +28,7 @@ LOG = logging.getLogger(__name__)
 MAX_TOGETHER = 64
 
 
-class Report(msgspec.Struct, frozen=True, eq=False):
+class QueuedReport(msgspec.Struct, frozen=True, eq=False):
     """One report. A report of success has the `tracker` of the instance's node."""
 
     report: BuildReport
@@ -44,11 +44,11 @@ class ReportQueue:
         self._repeat = repeat or ConductorRetry()
         self._host = host
         self._conductor = conductor
-        self._queue: BatchQueue[Report, None] = BatchQueue(self.send, MAX_TOGETHER)
+        self._queue: BatchQueue[QueuedReport, None] = BatchQueue(self.send, MAX_TOGETHER)
 
     def begin(self, ctx: RequestContext, instance_uuid: str, attempt: int, step: TaskState) -> None:
         """Report that the build begins a step."""
-        self._queue.ask(Report(BuildReport(ctx=ctx, instance_uuid=instance_uuid, attempt=attempt, step=step)))
+        self._queue.ask(QueuedReport(BuildReport(ctx=ctx, instance_uuid=instance_uuid, attempt=attempt, step=step)))
 
     def succeed(
         self,
@@ -70,13 +70,13 @@ class ReportQueue:
             rebuilt=rebuilt,
             hardware=hardware,
         )
-        self._queue.ask(Report(report, tracker))
+        self._queue.ask(QueuedReport(report, tracker))
 
-    def send(self, queued: Sequence[QueuedRequest[Report, None]]) -> None:
+    def send(self, queued: Sequence[QueuedRequest[QueuedReport, None]]) -> None:
         """Serve every request, in one message if there are several."""
         serve_together(queued, self._send_together, self._send_alone)
 
-    def _send_together(self, queued: Sequence[QueuedRequest[Report, None]]) -> None:
+    def _send_together(self, queued: Sequence[QueuedRequest[QueuedReport, None]]) -> None:
         active: dict[ResourceTracker, dict[str, PowerState]] = defaultdict(dict)
         for entry in queued:
             if entry.request.tracker is not None:
@@ -115,7 +115,7 @@ class ReportQueue:
             return [error] * len(reports)
         return [refusal(answer) for answer in answers]
 
-    def _send_alone(self, request: Report) -> None:
+    def _send_alone(self, request: QueuedReport) -> None:
         report, tracker = request.report, request.tracker
         if report.step is not None:
             step = report.step

@@ -75,8 +75,10 @@ class VifPlugWaiter:
             return instance
         vifs = iter(self._bind(ctx, instance, attempt, check))
         # Keep the order of the interfaces, including those of minova's own networks.
-        known = [next(vifs, None) if vif.from_neutron else vif for vif in instance.network_info]
-        return msgspec.structs.replace(instance, network_info=(*(vif for vif in known if vif is not None), *vifs))
+        ordered_vifs = [next(vifs, None) if vif.from_neutron else vif for vif in instance.network_info]
+        return msgspec.structs.replace(
+            instance, network_info=(*(vif for vif in ordered_vifs if vif is not None), *vifs)
+        )
 
     def bound_if_lost(self, ctx: RequestContext, instance: Instance) -> Instance:
         """As `bound` if an interface of Neutron is bound to no host, because a guest cannot be defined with it. Else
@@ -114,8 +116,8 @@ class VifPlugWaiter:
             vifs = self._bind(ctx, instance, attempt, check)
             if _are_wired(vifs):
                 return
-            asked = self._clock()
-            while self._clock() < min(asked + self._poll, until) and not event.wait(LOOK):
+            polled_at = self._clock()
+            while self._clock() < min(polled_at + self._poll, until) and not event.wait(LOOK):
                 check()
             if self._clock() >= until:
                 self._give_up(instance, vifs)

@@ -93,7 +93,7 @@ class InstanceQueues:
             self._run(instance_uuid, following)
 
 
-class Workers:
+class GuestWorkers:
     """Runs builds, removals and starts of guests in pools of this host, or by `spawn` if it is given."""
 
     def __init__(self, max_concurrent_builds: int, spawn: Spawn | None, max_concurrent_guest_starts: int = 0) -> None:

@@ -8,7 +8,7 @@ import msgspec
 from minova import errors
 from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
 from minova.compute.moves.move_records import MoveRecords
-from minova.compute.moves.phases import Check, MoveImages, Phase, Reported
+from minova.compute.moves.phases import CancelCheck, MoveImages, Phase, Reported
 from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
@@ -16,7 +16,7 @@ from minova.objects.servers.instance import Instance
 from minova.objects.servers.live_migration import GuestSide, LiveProgress
 from minova.objects.servers.moves import MigrationOrder, MoveMessage, MovePhase, PhaseResult
 from minova.objects.servers.states import VmState
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 
 LOG = logging.getLogger(__name__)
 # Seconds between two reports of the progress, which also bring what users want meanwhile.
@@ -30,7 +30,7 @@ class LivePhases:
     def __init__(
         self,
         host: str,
-        driver: Driver,
+        driver: ComputeDriver,
         conductor: ConductorApi,
         images: MoveImages,
         nodes: Nodes,
@@ -67,13 +67,13 @@ class LivePhases:
 
     # -- forward ---------------------------------------------------------------------------------------------------
 
-    def _describe(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+    def _describe(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         assert move.key is not None
         if not self._driver.moves_guests:
             raise errors.HardwareNotOffered(f"The hypervisor of {self._host} does not move guests")
         return PhaseResult(live_source=self._driver.live_source(move.instance, move.migration.uuid, move.key))
 
-    def _check(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+    def _check(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         """Raises as `MigrationDriver.check_live`, and if there is no room."""
         assert move.live_source is not None
         if not self._driver.moves_guests:
@@ -84,7 +84,7 @@ class LivePhases:
             self._images.fetch(ctx, move.instance, check)
         return PhaseResult()
 
-    def _prepare(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+    def _prepare(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         assert move.live_source is not None
         assert move.key is not None
         migration = move.migration
@@ -94,7 +94,7 @@ class LivePhases:
         )
         return PhaseResult(live_destination=destination)
 
-    def _migrate(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+    def _migrate(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         """Once the guest has left, nothing of it runs here."""
         assert move.live_destination is not None
         watch = _Watch(ctx, move, check, self._driver, self._conductor, self._host, self._clock)
@@ -109,7 +109,7 @@ class LivePhases:
         self._driver.stop_export(move.migration.uuid)
         return PhaseResult(power_state=self._driver.power_state(move.instance.uuid))
 
-    def _arrive(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+    def _arrive(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         """The guest runs before Neutron has bound its interfaces: it must not stand still for that."""
         migration = move.migration
         state = self._driver.arrive(move.instance, migration.attempt)
@@ -126,16 +126,16 @@ class LivePhases:
 
     # -- in doubt --------------------------------------------------------------------------------------------------
 
-    def _look(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+    def _look(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         return PhaseResult(guest=self._driver.guest_side(move.instance.uuid))
 
-    def _halt(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+    def _halt(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         """Pause the guest, which runs on the other host, too."""
         if self._driver.guest_side(move.instance.uuid).side in _RUNS:
             self._driver.pause(move.instance.uuid)
         return PhaseResult()
 
-    def _close(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+    def _close(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         """End a guest whose memory is lost, so that its disks can be used again. Raises GuestStateUnexpected if it runs."""
         uuid = move.instance.uuid
         self._driver.stop_export(move.migration.uuid)
@@ -147,7 +147,7 @@ class LivePhases:
 
     # -- back ------------------------------------------------------------------------------------------------------
 
-    def _stay(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+    def _stay(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         """The guest is here, as it was before. Raises GuestMissing if it is not: then the destination's may be the only one."""
         uuid, migration = move.instance.uuid, move.migration
         self._driver.stop_export(migration.uuid)
@@ -167,8 +167,8 @@ class _Watch:
         self,
         ctx: RequestContext,
         move: MoveMessage,
-        check: Check,
-        driver: Driver,
+        check: CancelCheck,
+        driver: ComputeDriver,
         conductor: ConductorApi,
         host: str,
         clock: Callable[[], float],

@@ -10,12 +10,12 @@ from minova.objects.servers.migration import Migration
 from minova.objects.servers.moves import MoveMessage
 from minova.objects.servers.states import PowerState, VmState
 from minova.objects.unexpected.guest_record import GuestRecord
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 from minova.virt.driver.domains import RowHost
 
 
 class MoveRecords:
-    def __init__(self, driver: Driver, nodes: Nodes, records: GuestRecords) -> None:
+    def __init__(self, driver: ComputeDriver, nodes: Nodes, records: GuestRecords) -> None:
         self._driver = driver
         self._nodes = nodes
         self._records = records
@@ -35,10 +35,10 @@ class MoveRecords:
 
     def keep(self, instance: Instance, migration: Migration, node: str, state: PowerState) -> None:
         """So that a restored database can know the guest again. Its actions stay known on the same host."""
-        known = self._records.of(instance.uuid) or GuestRecord(instance=instance, attempt=0, node=node)
+        record = self._records.of(instance.uuid) or GuestRecord(instance=instance, attempt=0, node=node)
         after = msgspec.structs.replace(_settled(instance, migration), power_state=state)
         self._records.keep(
-            msgspec.structs.replace(known, instance=after, attempt=migration.attempt, node=node, accepted=True)
+            msgspec.structs.replace(record, instance=after, attempt=migration.attempt, node=node, accepted=True)
         )
 
     def remove(self, instance_uuid: str, row_host: str | None) -> None:

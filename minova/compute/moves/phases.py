@@ -10,7 +10,7 @@ import msgspec
 from oslo_config import cfg
 
 from minova import errors
-from minova.compute.images.source import Images
+from minova.compute.images.source import ImageSource
 from minova.compute.images.tokens import ImageToken
 from minova.compute.instances.clean_stops import shutdown_timeout
 from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
@@ -24,13 +24,13 @@ from minova.objects.servers.live_migration import GuestSide
 from minova.objects.servers.migration import Migration
 from minova.objects.servers.moves import MoveMessage, MovePhase, PhaseResult
 from minova.objects.servers.states import PowerState, VmState
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 from minova.virt.driver.domains import GuestData
 
 LOG = logging.getLogger(__name__)
 
 
-class Check(Protocol):
+class CancelCheck(Protocol):
     """See `runner.PhaseCheck`."""
 
     cancelled: threading.Event
@@ -38,7 +38,7 @@ class Check(Protocol):
     def __call__(self) -> None: ...
 
 
-Phase = Callable[[RequestContext, MoveMessage, Check], PhaseResult]
+Phase = Callable[[RequestContext, MoveMessage, CancelCheck], PhaseResult]
 # Follows once a conductor has the report of a phase that has succeeded.
 Reported = Callable[[RequestContext, MoveMessage], None]
 # Seconds of a guest's shutdown after which `check` is called: less than `[conductor] action_timeout` by far.
@@ -50,13 +50,13 @@ _PROVEN = frozenset({"confirming", "confirmed", "reverted", "completed"})
 class MoveImages:
     """The images on which disks of guests that move are based."""
 
-    def __init__(self, host: str, driver: Driver, conductor: ConductorApi, images: Images) -> None:
+    def __init__(self, host: str, driver: ComputeDriver, conductor: ConductorApi, images: ImageSource) -> None:
         self._host = host
         self._driver = driver
         self._conductor = conductor
         self._images = images
 
-    def fetch(self, ctx: RequestContext, instance: Instance, check: Check) -> Path | None:
+    def fetch(self, ctx: RequestContext, instance: Instance, check: CancelCheck) -> Path | None:
         """Returns the image of the instance in the cache of this host; None: its disks need none."""
         image = instance.image
         if image is None or not self._driver.needs_image():
@@ -75,7 +75,7 @@ class ColdPhases:
         self,
         conf: cfg.ConfigOpts,
         host: str,
-        driver: Driver,
+        driver: ComputeDriver,
         images: MoveImages,
         nodes: Nodes,
         records: MoveRecords,
@@ -108,7 +108,7 @@ class ColdPhases:
 
     # -- forward ---------------------------------------------------------------------------------------------------
 
-    def _claim(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+    def _claim(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         """The base image is fetched now, so that the guest's time off is short, and a refusal comes before it."""
         if not self._driver.moves_guests:
             raise errors.HardwareNotOffered(f"The hypervisor of {self._host} does not move guests")
@@ -118,7 +118,7 @@ class ColdPhases:
                 self._images.fetch(ctx, move.instance, check)
         return PhaseResult()
 
-    def _export(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+    def _export(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         """The guest gets its time to shut itself down, as by `stop`."""
         uuid = move.instance.uuid
         if self._driver.power_state(uuid) in ON:
@@ -132,7 +132,7 @@ class ColdPhases:
         export = self._driver.export_disks(move.instance, move.migration.uuid, move.key)
         return msgspec.structs.replace(self._result(uuid), export=export)
 
-    def _shut_down(self, instance_uuid: str, timeout: float, check: Check) -> bool:
+    def _shut_down(self, instance_uuid: str, timeout: float, check: CancelCheck) -> bool:
         """Waits up to `timeout` seconds until the guest is off, and reports meanwhile that this host works. Returns whether it is off."""
         while timeout > 0:
             part = min(timeout, SIGN_OF_LIFE)
@@ -142,7 +142,7 @@ class ColdPhases:
             timeout -= part
         return False
 
-    def _import(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+    def _import(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         migration = move.migration
         assert move.export is not None
         assert move.key is not None
@@ -154,7 +154,7 @@ class ColdPhases:
         )
         return PhaseResult()
 
-    def _release(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+    def _release(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         """Raises GuestStateUnexpected if the guest has been started behind the cloud's back: its disks are newer than
         their copy then.
         """
@@ -163,12 +163,12 @@ class ColdPhases:
         self._driver.stop_export(move.migration.uuid)
         return self._result(move.instance.uuid)
 
-    def _start(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+    def _start(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         return self._run(ctx, move, move.migration.dest_node or "", check)
 
     # -- before a copy is removed ------------------------------------------------------------------------------------
 
-    def _show(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+    def _show(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         """The source has the copy that the move has left here, with the disks of the old size. Raises GuestMissing, or
         GuestStateUnexpected if it has a later guest: the database that asks is older.
         """
@@ -182,7 +182,7 @@ class ColdPhases:
             )
         return self._result(move.instance.uuid)
 
-    def _show_there(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+    def _show_there(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         """The destination has the guest that the move has brought. Raises as `_show`."""
         attempt = self._shown(move.instance)
         if attempt != move.migration.attempt:
@@ -200,7 +200,7 @@ class ColdPhases:
 
     # -- back ------------------------------------------------------------------------------------------------------
 
-    def _restore(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+    def _restore(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         """The guest is at the source as before: in a revert as another attempt, else as it was left."""
         migration = move.migration
         self._driver.stop_export(migration.uuid)
@@ -215,7 +215,7 @@ class ColdPhases:
         )
         return self._result(move.instance.uuid)
 
-    def _discard(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+    def _discard(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         """Stops the guest of a revert. It removes the copy unless source and destination are one host."""
         uuid, migration = move.instance.uuid, move.migration
         if _is_local(migration):
@@ -235,7 +235,7 @@ class ColdPhases:
             self._records.note(ctx, gone, ended, migration.dest_node or "")
         return PhaseResult()
 
-    def _leave(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+    def _leave(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         """Removes what is left of an ended move. Raises GuestStateUnexpected if a guest runs here, and neither the row's host has
         proven its own, nor the server is deleted.
         """
@@ -253,7 +253,7 @@ class ColdPhases:
 
     # -- the guest -------------------------------------------------------------------------------------------------
 
-    def _run(self, ctx: RequestContext, move: MoveMessage, node: str, check: Check) -> PhaseResult:
+    def _run(self, ctx: RequestContext, move: MoveMessage, node: str, check: CancelCheck) -> PhaseResult:
         """Defines the guest as its row says, and starts it if it ran before the move."""
         migration = move.migration
         runs = migration.old_vm_state is not VmState.STOPPED
@@ -266,7 +266,9 @@ class ColdPhases:
         self._records.keep(move.instance, migration, node, state)
         return PhaseResult(power_state=state)
 
-    def _power_on(self, ctx: RequestContext, instance: Instance, migration: Migration, check: Check) -> PowerState:
+    def _power_on(
+        self, ctx: RequestContext, instance: Instance, migration: Migration, check: CancelCheck
+    ) -> PowerState:
         if not self._vif_plug_waiter.must_wait(instance):
             return self._driver.power_on(instance)
         self._driver.power_on(instance, paused=True)

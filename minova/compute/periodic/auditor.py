@@ -5,20 +5,20 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from minova import errors
-from minova.compute.accounting.audit import Finding
+from minova.compute.accounting.audit import AuditResult
 from minova.compute.instances.attempts import End
 from minova.compute.instances.background import Background
 from minova.compute.instances.builds import Builder
 from minova.compute.instances.power_states import PowerStates
 from minova.compute.periodic.hardware_records import HardwareRecords
 from minova.compute.tracker.nodes import Nodes
-from minova.compute.tracker.resource_tracker import Audited
+from minova.compute.tracker.resource_tracker import AuditedNode
 from minova.context import RequestContext
 from minova.objects.hosts.compute_node import DomainView
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.servers.states import VmState
 from minova.service import FailureLog
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 
 LOG = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class Auditor:
 
     def __init__(
         self,
-        driver: Driver,
+        driver: ComputeDriver,
         nodes: Nodes,
         builder: Builder,
         power_states: PowerStates,
@@ -127,7 +127,7 @@ class Auditor:
         self._purged_since = {uuid: self._purged_since.get(uuid, now) for uuid in by_uuid}
         return tuple((domain, now - self._purged_since[uuid]) for uuid, domain in by_uuid.items())
 
-    def _audit(self, ctx: RequestContext, nodename: str, available: tuple[str, ...] = ()) -> Audited:
+    def _audit(self, ctx: RequestContext, nodename: str, available: tuple[str, ...] = ()) -> AuditedNode:
         audited = self._nodes.tracker(nodename).update_available_resource(ctx, available)
         finding = audited.finding
         self._outlived[nodename] = finding.outlived
@@ -162,7 +162,7 @@ class Auditor:
                 partial(self._builder.removals.stop_again, ctx, domain),
             )
 
-    def _heal_attempts(self, ctx: RequestContext, nodename: str, finding: Finding) -> None:
+    def _heal_attempts(self, ctx: RequestContext, nodename: str, finding: AuditResult) -> None:
         """Begin builds whose cast was lost. Report the result again of builds whose report was lost."""
         attempts = self._builder.attempts
         attempts.forget_ended(nodename, {message.instance.uuid for message in finding.attempts})

@@ -13,7 +13,7 @@ from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.hosts.compute_node import DomainView
 from minova.objects.unexpected.guest_record import GuestMark, GuestRecord, GuestsAnswer
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 from minova.virt.driver.disks import LeftDisks
 
 LOG = logging.getLogger(__name__)
@@ -21,11 +21,11 @@ LOG = logging.getLogger(__name__)
 MAX_TOGETHER = 20
 
 
-class GuestReports:
+class GuestReporter:
     """`newer`: guests that are newer than their rows, by the last report. They are left as they are."""
 
     def __init__(
-        self, host: str, driver: Driver, conductor: ConductorApi, builder: Builder, background: Background
+        self, host: str, driver: ComputeDriver, conductor: ConductorApi, builder: Builder, background: Background
     ) -> None:
         self._host = host
         self._driver = driver
@@ -67,12 +67,12 @@ class GuestReports:
         if not without:
             return
         try:
-            known = self._conductor.instances_of_host(ctx, host=self._host).instances
+            instances = self._conductor.instances_of_host(ctx, host=self._host).instances
         except errors.ServiceUnavailable:  # refused in safe mode: a later report makes the records
             return
         self._records.learn(
             instance
-            for instance in known
+            for instance in instances
             if instance.task_state is None and without.get(instance.uuid) == instance.attempt
         )
 

@@ -51,13 +51,13 @@ class GuestsInTrouble:
         self._tries: dict[str, _Tries] = {}
 
     def look(self) -> None:
-        found = {
+        troubled_guests = {
             uuid: state for uuid, state in self._driver.guests_in_trouble().items() if self._is_trouble(uuid, state)
         }
-        counted = Counter(state.reason for state in found.values())
+        counted = Counter(state.reason for state in troubled_guests.values())
         for reason in FAULTS:
             metrics.GUESTS_IN_TROUBLE.labels(reason.value).set(counted[reason])
-        self._let_go_on(found)
+        self._let_go_on(troubled_guests)
 
     def _is_trouble(self, instance_uuid: str, state: GuestState) -> bool:
         """Returns False for a guest whose user has paused it."""
@@ -70,11 +70,11 @@ class GuestsInTrouble:
             for instance in held
         )
 
-    def _let_go_on(self, found: Mapping[str, GuestState]) -> None:
-        self._tries = {uuid: tries for uuid, tries in self._tries.items() if uuid in found}
+    def _let_go_on(self, troubled_guests: Mapping[str, GuestState]) -> None:
+        self._tries = {uuid: tries for uuid, tries in self._tries.items() if uuid in troubled_guests}
         if not self._conf.resume_guests_when_disk_has_space:
             return
-        for uuid, state in found.items():
+        for uuid, state in troubled_guests.items():
             tries = self._tries.get(uuid, _Tries(0, float("-inf")))
             if state.reason is GuestReason.DISK_FULL and self._clock() >= tries.at + BACKOFF.pause(tries.made):
                 self._background.run(service_context(), ("go on", uuid), partial(self._go_on, uuid))

@@ -20,7 +20,11 @@ class HardwareRecords:
 
     def complete(self, ctx: RequestContext, instances: Iterable[Instance]) -> None:
         """Raises ServiceUnavailable, and the errors of the driver."""
-        missing = [one.uuid for one in instances if one.task_state is None and MACHINE_TYPE not in one.system_metadata]
+        missing = [
+            instance.uuid
+            for instance in instances
+            if instance.task_state is None and MACHINE_TYPE not in instance.system_metadata
+        ]
         chosen = self._driver.chosen_hardware(missing) if missing else {}
         if not chosen:
             return

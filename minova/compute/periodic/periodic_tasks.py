@@ -15,14 +15,14 @@ from minova.compute.instances.builds import Builder
 from minova.compute.instances.interfaces import Interfaces
 from minova.compute.instances.power_states import PowerStates
 from minova.compute.periodic.auditor import Auditor
-from minova.compute.periodic.guest_reports import GuestReports
+from minova.compute.periodic.guest_reports import GuestReporter
 from minova.compute.periodic.guests_in_trouble import GuestsInTrouble
 from minova.compute.tracker.nodes import running_deleted_from
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
 from minova.objects.hosts.compute_node import DomainView
 from minova.service import PeriodicTask
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 
 LOG = logging.getLogger(__name__)
 # Nova's default for a periodic task whose interval is 0.
@@ -51,13 +51,13 @@ class PeriodicTasks:
     def __init__(
         self,
         conf: cfg.ConfigOpts,
-        driver: Driver,
+        driver: ComputeDriver,
         conductor: ConductorApi,
         builder: Builder,
         auditor: Auditor,
         power_states: PowerStates,
         interfaces: Interfaces,
-        guest_reports: GuestReports,
+        guest_reports: GuestReporter,
         guests_in_trouble: GuestsInTrouble,
         *,
         host: str,
@@ -165,17 +165,17 @@ class PeriodicTasks:
         node.
         """
         ctx = service_context()
-        known = self._conductor.instances_of_host(ctx, host=self._host)
+        host_instances = self._conductor.instances_of_host(ctx, host=self._host)
         domains = self._driver.domains()
-        newer = self._guest_reports.newer.union(known.newer)
-        settled = [instance for instance in known.instances if instance.uuid not in newer]
+        newer = self._guest_reports.newer.union(host_instances.newer)
+        settled = [instance for instance in host_instances.instances if instance.uuid not in newer]
         self._builder.domains.records.learn(instance for instance in settled if instance.task_state is None)
         own_domains = sum(domain.ours for domain in domains)
-        if own_domains != len(known.instances):
+        if own_domains != len(host_instances.instances):
             LOG.warning(
                 "While synchronizing instance power states, found %d instances in the database and %d instances on the "
                 "hypervisor.",
-                len(known.instances),
+                len(host_instances.instances),
                 own_domains,
             )
         self._power_states.compare(differing(settled, domains), self._driver.power_state)

@@ -23,12 +23,12 @@ def check_claim(node: ComputeNode, instance_uuid: str, demand: Demand, limits: H
     """
     # oslo.log writes the instance before the message, as in Nova's log.
     of_instance = {"instance_uuid": instance_uuid}
-    wanted = demand.usage
+    usage = demand.usage
     LOG.info(
         "Attempting claim: memory %d MB, disk %d GB, vcpus %d CPU",
-        wanted.memory_mb,
-        wanted.disk_gb,
-        wanted.vcpus,
+        usage.memory_mb,
+        usage.disk_gb,
+        usage.vcpus,
         extra=of_instance,
     )
     fit = fit_of(node, demand, limits, packing=packing)

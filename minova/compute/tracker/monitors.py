@@ -39,13 +39,15 @@ def metrics_of(now: CpuTimes, before: CpuTimes, at: datetime, source: str) -> Me
 class Monitors:
     """Called once in each audit of a node. Raises InvalidConfiguration if there is no such monitor."""
 
-    def __init__(self, wanted: Sequence[str], driver: HostDriver, *, source: str, clock: Callable[[], float]) -> None:
-        for name in wanted:
+    def __init__(
+        self, monitor_names: Sequence[str], driver: HostDriver, *, source: str, clock: Callable[[], float]
+    ) -> None:
+        for name in monitor_names:
             if name != CPU_MONITOR:
                 raise errors.InvalidConfiguration(
                     f"[DEFAULT] compute_monitors: there is no monitor {name!r}, only {CPU_MONITOR}"
                 )
-        self._wanted = bool(wanted)
+        self._wanted = bool(monitor_names)
         self._driver = driver
         self._source = source
         self._clock = clock

@@ -9,7 +9,7 @@ from oslo_utils import units
 
 from minova import errors
 from minova.compute.accounting.audit import NodeSettings
-from minova.compute.accounting.inventories import Ratios, Reserved, require_capacity
+from minova.compute.accounting.inventories import ConfiguredRatios, ReservedResources, require_capacity
 from minova.compute.accounting.running_deleted import RunningDeleted
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.tracker.monitors import Metrics, nothing_monitored
@@ -18,7 +18,7 @@ from minova.compute.tracker.resource_tracker import ResourceTracker
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.unexpected.guest_record import GuestRecord
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 
 LOG = logging.getLogger(__name__)
 
@@ -28,12 +28,12 @@ def settings_from(conf: cfg.ConfigOpts, host: str) -> NodeSettings:
     return NodeSettings(
         host=host,
         host_ip=str(conf.my_ip),
-        reserved=Reserved(
+        reserved=ReservedResources(
             memory_mb=conf.reserved_host_memory_mb,
             disk_gb=-(-conf.reserved_host_disk_mb // units.Ki),
             vcpus=conf.reserved_host_cpus,
         ),
-        ratios=Ratios(
+        ratios=ConfiguredRatios(
             cpu=conf.cpu_allocation_ratio,
             ram=conf.ram_allocation_ratio,
             disk=conf.disk_allocation_ratio,
@@ -61,7 +61,7 @@ class Nodes:
     def __init__(
         self,
         settings: NodeSettings,
-        driver: Driver,
+        driver: ComputeDriver,
         conductor: ConductorApi,
         monitored: Callable[[str], Metrics] = nothing_monitored,
         repeat: ConductorRetry | None = None,
@@ -90,16 +90,16 @@ class Nodes:
     def tracker(self, nodename: str) -> ResourceTracker:
         """Raises NotFound if the driver does not report this node."""
         with self._lock:
-            known = self._trackers.get(nodename)
-        if known is not None:
-            return known
+            tracker = self._trackers.get(nodename)
+        if tracker is not None:
+            return tracker
         available = self._driver.available_nodes()
         if nodename not in available:
             raise errors.NotFound(f"Node {nodename} is not one of host {self._settings.host}")
         with self._lock:
             order = self._orders.setdefault(nodename, WriteOrder())
             order.epoch = self._epoch
-            made = ResourceTracker(
+            new_tracker = ResourceTracker(
                 self._settings,
                 nodename,
                 self._driver,
@@ -111,7 +111,7 @@ class Nodes:
                 compute_id=self._compute_id if len(available) == 1 else None,
                 records=self._records,
             )
-            return self._trackers.setdefault(nodename, made)
+            return self._trackers.setdefault(nodename, new_tracker)
 
     def registered(self, compute_id: str | None, epoch: int) -> None:
         """Record the host's identity, and the number of this process among the processes of the host."""

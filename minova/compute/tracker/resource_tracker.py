@@ -13,7 +13,7 @@ import msgspec
 from minova import errors, metrics
 from minova.compute.accounting import node_usage as steps
 from minova.compute.accounting import usage
-from minova.compute.accounting.audit import Finding, NodeSettings, audit_node
+from minova.compute.accounting.audit import AuditResult, NodeSettings, audit_node
 from minova.compute.accounting.claim_test import Demand
 from minova.compute.accounting.drift import drift_of, edited, with_own_devices
 from minova.compute.accounting.migrations import side_of
@@ -29,14 +29,14 @@ from minova.concurrency.batch_queue import BatchQueue, QueuedRequest, serve_toge
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.hardware import pci_devices
-from minova.objects.hosts.compute_node import ComputeNode, HypervisorView
+from minova.objects.hosts.compute_node import AvailableResources, ComputeNode
 from minova.objects.requests.request_spec import HostLimits
 from minova.objects.servers.build import InstanceClaim, refusal
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.migration import Migration
 from minova.objects.servers.states import PowerState, TaskState, VmState, build_state
 from minova.objects.unexpected.guest_record import GuestRecord
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -46,10 +46,10 @@ replace = msgspec.structs.replace
 MAX_TOGETHER = 64
 
 
-class Audited(NamedTuple):
+class AuditedNode(NamedTuple):
     """The result of an audit, every node of this host that the database has, and the instances of this node."""
 
-    finding: Finding
+    finding: AuditResult
     host_nodes: tuple[str, ...]
     instances: tuple[Instance, ...]
 
@@ -84,7 +84,7 @@ class ResourceTracker:
         self,
         settings: NodeSettings,
         nodename: str,
-        driver: Driver,
+        driver: ComputeDriver,
         conductor: ConductorApi,
         monitored: Callable[[str], Metrics] = nothing_monitored,
         repeat: ConductorRetry | None = None,
@@ -127,7 +127,7 @@ class ResourceTracker:
 
     # -- the audit -------------------------------------------------------------------------------------------------
 
-    def update_available_resource(self, ctx: RequestContext, host_nodes: tuple[str, ...] = ()) -> Audited:
+    def update_available_resource(self, ctx: RequestContext, host_nodes: tuple[str, ...] = ()) -> AuditedNode:
         """Compute the usage anew and write it, with two calls to the conductor. Holds the lock from before the first
         call.
 
@@ -167,9 +167,9 @@ class ResourceTracker:
             self._node_usage = replace(finding.node_usage, node=self._saved)
             log_final_view(self._saved)
         log_finding(self.nodename, finding, before)
-        return Audited(finding, inputs.host_nodes, inputs.instances)
+        return AuditedNode(finding, inputs.host_nodes, inputs.instances)
 
-    def _left_disks(self, view: HypervisorView) -> dict[str, int]:
+    def _left_disks(self, view: AvailableResources) -> dict[str, int]:
         """Returns {uuid: GB} of disks of this host without a domain. Nodes of one host cannot be told apart by them."""
         if view.host_nodes and len(view.host_nodes) > 1:
             return {}
@@ -205,9 +205,9 @@ class ResourceTracker:
 
     def _claim_alone(self, request: _ClaimRequest) -> Instance:
         after, claimed = self._with_claim(self._audited(), request)
-        made = self._written(after.node, lambda node: self._write_claim(request, claimed, node))
+        written = self._written(after.node, lambda node: self._write_claim(request, claimed, node))
         self._node_usage, self._saved = after, after.node
-        return self._noted(made)
+        return self._noted(written)
 
     def _claim_together(self, queued: Sequence[QueuedRequest[_ClaimRequest, Instance]]) -> None:
         """Serve all claims in one message, or none of them. If one does not fit, each is then served alone, so that
@@ -259,12 +259,12 @@ class ResourceTracker:
                 raise
             return self._repeat("claim_instance", lambda: write(None))
 
-    def _noted(self, made: Instance) -> Instance:
+    def _noted(self, instance: Instance) -> Instance:
         """Put the instance as the conductor has written it, with its devices, into the usage, and return it."""
         assert self._node_usage is not None
-        made = replace(made, pci_devices=pci_devices.owned_by(self._node_usage.node.pci_devices, made.uuid))
-        self._node_usage = steps.with_updated_instance(self._node_usage, made)
-        return made
+        instance = replace(instance, pci_devices=pci_devices.owned_by(self._node_usage.node.pci_devices, instance.uuid))
+        self._node_usage = steps.with_updated_instance(self._node_usage, instance)
+        return instance
 
     def _with_claim(self, node_usage: NodeUsage, request: _ClaimRequest) -> tuple[NodeUsage, Instance]:
         """Returns the usage with the claim, and the claimed instance. Raises ComputeResourcesUnavailable if it does not
@@ -336,19 +336,19 @@ class ResourceTracker:
         claimed = replace(side, migration=fitted, numa_topology=fit.numa_topology)
         held = TrackedMigration(side=claimed, usage=replace(demand.usage, numa=fit.numa_topology))
         after = steps.with_migration(steps.with_claimed(free, instance.uuid, fit.devices), held)
-        made = self._written(after.node, lambda node: write(fitted, node))
+        written = self._written(after.node, lambda node: write(fitted, node))
         self._node_usage, self._saved = after, after.node
-        return made
+        return written
 
     def _written(self, node: ComputeNode, write: Callable[[ComputeNode], T]) -> T:
         sent = self._order.stamped(node)
         try:
-            made = write(sent)
+            written = write(sent)
         except errors.ServiceUnavailable:
             self._saved = None  # it may have been written nevertheless
             raise
         self._order.acknowledge(sent)
-        return made
+        return written
 
     def _audited(self) -> NodeUsage:
         if self._node_usage is None:

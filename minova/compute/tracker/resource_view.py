@@ -6,16 +6,16 @@ import msgspec
 
 from minova import metrics
 from minova.codecs import Decoder
-from minova.compute.accounting.audit import Finding
+from minova.compute.accounting.audit import AuditResult
 from minova.compute.accounting.node_usage import NodeUsage
 from minova.hardware import pci_devices
-from minova.objects.hosts.compute_node import ComputeNode, HypervisorView
+from minova.objects.hosts.compute_node import AvailableResources, ComputeNode
 
-_VIEW = Decoder(HypervisorView)
+_VIEW = Decoder(AvailableResources)
 LOG = logging.getLogger(__name__)
 
 
-def validated(view: HypervisorView) -> HypervisorView:
+def validated(view: AvailableResources) -> AvailableResources:
     """Returns the driver's report with every field converted to its type. Raises ValueError with the name of the wrong
     field.
     """
@@ -25,7 +25,7 @@ def validated(view: HypervisorView) -> HypervisorView:
         raise ValueError(f"The driver's view of node {view.node}: {error}") from None
 
 
-def log_hypervisor_view(view: HypervisorView) -> None:
+def log_hypervisor_view(view: AvailableResources) -> None:
     LOG.debug(
         "Hypervisor resource view: name=%s free_ram=%dMB free_disk=%dGB free_vcpus=%d domains=%d pci_devices=%d",
         view.hypervisor_hostname,
@@ -53,11 +53,11 @@ def log_final_view(node: ComputeNode) -> None:
     )
 
 
-def log_finding(nodename: str, finding: Finding, before: NodeUsage | None) -> None:
+def log_finding(nodename: str, finding: AuditResult, before: NodeUsage | None) -> None:
     """Log once what operators should know of an audit: new orphans, conflicts, and figures that it corrected."""
-    known = before.orphans if before is not None else {}
+    orphans_before = before.orphans if before is not None else {}
     for orphan, used in sorted(finding.node_usage.orphans.items()):
-        if orphan not in known:
+        if orphan not in orphans_before:
             LOG.warning(
                 "Domain %s on node %s holds %d MB for no instance of this host", orphan, nodename, used.memory_mb
             )

@@ -11,14 +11,14 @@ from minova.conductor.moves.start import StartMoves
 from minova.conductor.network.attachments import Attachments
 from minova.conductor.quotas import Quotas
 from minova.conductor.servers.build import BuildInstances
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.contracts.scheduler import SchedulerApi
 from minova.objects.actions.table import BY_KIND
 
 
 def action_kinds(
     conf: cfg.ConfigOpts,
-    worker: Worker,
+    worker: TaskWorker,
     quotas: Quotas,
     catalogue: Images,
     attachments: Attachments,

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.hosts.liveness import COMPUTE
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.catalogue import AggregatesApi
 from minova.db.catalogue import aggregates
@@ -23,7 +23,7 @@ from minova.placement.providers import aggregates as provider_aggregates
 
 
 class Aggregates(AggregatesApi):
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: TaskWorker) -> None:
         self._worker = worker
 
     def create_aggregate(self, ctx: RequestContext, name: str, metadata: dict[str, str]) -> Aggregate:
@@ -38,15 +38,17 @@ class Aggregates(AggregatesApi):
         at = self._worker.at()
 
         def work(session: Session) -> Aggregate:
-            known = aggregates.all_of(session, lock=True)
-            before = _found(known, aggregate_id)
+            aggregates_by_id = aggregates.all_of(session, lock=True)
+            before = _found(aggregates_by_id, aggregate_id)
             after = msgspec.structs.replace(
                 before,
                 name=before.name if name is None else name,
                 metadata=changed(before.metadata, metadata),
                 updated_at=at,
             )
-            fault = zone_change_fault(before, after, known.values(), lambda: instances.count_on(session, before.hosts))
+            fault = zone_change_fault(
+                before, after, aggregates_by_id.values(), lambda: instances.count_on(session, before.hosts)
+            )
             if fault:
                 raise errors.BadRequest(f"Cannot update aggregate {aggregate_id}: {fault}.")
             aggregates.change(session, aggregate_id, after.name, after.metadata, at)
@@ -68,13 +70,13 @@ class Aggregates(AggregatesApi):
 
     def add_host_to_aggregate(self, ctx: RequestContext, aggregate_id: int, host: str) -> Aggregate:
         def work(session: Session) -> Aggregate:
-            known = aggregates.all_of(session, lock=True)
-            aggregate = _found(known, aggregate_id)
+            aggregates_by_id = aggregates.all_of(session, lock=True)
+            aggregate = _found(aggregates_by_id, aggregate_id)
             if services.find(session, host, COMPUTE) is None:
                 raise errors.NotFound(f"Compute host {host} could not be found.")
             if host in aggregate.hosts:
                 raise errors.Conflict(f"Aggregate {aggregate_id} already has host {host}.")
-            fault = entry_fault(aggregate, host, known.values(), lambda: instances.count_on(session, [host]))
+            fault = entry_fault(aggregate, host, aggregates_by_id.values(), lambda: instances.count_on(session, [host]))
             if fault:
                 raise errors.Conflict(f"Cannot add host to aggregate {aggregate_id}: {fault}.")
             aggregates.add_host(session, aggregate_id, host)
@@ -85,11 +87,11 @@ class Aggregates(AggregatesApi):
 
     def remove_host_from_aggregate(self, ctx: RequestContext, aggregate_id: int, host: str) -> Aggregate:
         def work(session: Session) -> Aggregate:
-            known = aggregates.all_of(session, lock=True)
-            aggregate = _found(known, aggregate_id)
+            aggregates_by_id = aggregates.all_of(session, lock=True)
+            aggregate = _found(aggregates_by_id, aggregate_id)
             if host not in aggregate.hosts:
                 raise errors.NotFound(f"Cannot remove host {host} from aggregate {aggregate_id}: it is not in it.")
-            others = [one for one in known.values() if one.id != aggregate_id]
+            others = [other for other in aggregates_by_id.values() if other.id != aggregate_id]
             if (
                 aggregate.zone
                 and zone_of(host, others) != aggregate.zone
@@ -128,7 +130,7 @@ def changed(metadata: Mapping[str, str], changes_: Mapping[str, str | None]) -> 
 
 
 def zone_change_fault(
-    before: Aggregate, after: Aggregate, known: Iterable[Aggregate], instances_there: Callable[[], int]
+    before: Aggregate, after: Aggregate, all_aggregates: Iterable[Aggregate], instances_there: Callable[[], int]
 ) -> str | None:
     """Returns why an aggregate's zone cannot change so, as in Nova; None if it can. `instances_there` counts the
     instances on its hosts.
@@ -137,7 +139,7 @@ def zone_change_fault(
         return None
     if not after.zone:
         return "its availability_zone cannot be taken away or be empty"
-    others = [other for other in known if other.id != before.id]
+    others = [other for other in all_aggregates if other.id != before.id]
     taken = {zone for host in before.hosts if (zone := zone_of(host, others)) and zone != after.zone}
     if taken:
         return f"one or more of its hosts are already in availability zone {', '.join(sorted(taken))}"
@@ -147,10 +149,10 @@ def zone_change_fault(
 
 
 def entry_fault(
-    aggregate: Aggregate, host: str, known: Iterable[Aggregate], instances_there: Callable[[], int]
+    aggregate: Aggregate, host: str, all_aggregates: Iterable[Aggregate], instances_there: Callable[[], int]
 ) -> str | None:
     """Returns why a host cannot be added to an aggregate with a zone, as in Nova; None if it can."""
-    zone = zone_of(host, known)
+    zone = zone_of(host, all_aggregates)
     if not aggregate.zone or zone == aggregate.zone:
         return None
     if zone is not None:
@@ -166,7 +168,7 @@ def _moving(host: str, count: int, zone: str | None, to: str | None) -> str:
     )
 
 
-def _found(known: Mapping[int, Aggregate], aggregate_id: int) -> Aggregate:
-    if aggregate_id not in known:
+def _found(aggregates_by_id: Mapping[int, Aggregate], aggregate_id: int) -> Aggregate:
+    if aggregate_id not in aggregates_by_id:
         raise errors.NotFound(f"Aggregate {aggregate_id} could not be found.")
-    return known[aggregate_id]
+    return aggregates_by_id[aggregate_id]

@@ -7,7 +7,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.catalogue import FlavorsApi
 from minova.db.catalogue import flavors
@@ -15,7 +15,7 @@ from minova.objects.catalogue.flavor import Flavor
 
 
 class Flavors(FlavorsApi):
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: TaskWorker) -> None:
         self._worker = worker
 
     def create_flavor(self, ctx: RequestContext, flavor: Flavor) -> Flavor:
@@ -34,9 +34,9 @@ class Flavors(FlavorsApi):
 
     def update_flavor(self, ctx: RequestContext, flavorid: str, description: str | None) -> Flavor:
         def work(session: Session) -> Flavor:
-            made = msgspec.structs.replace(_locked(session, flavorid), description=description)
-            flavors.replace(session, made)
-            return made
+            flavor = msgspec.structs.replace(_locked(session, flavorid), description=description)
+            flavors.replace(session, flavor)
+            return flavor
 
         return self._worker.run(work)
 
@@ -74,9 +74,9 @@ class Flavors(FlavorsApi):
                 if value is None and key not in flavor.extra_specs:
                     raise errors.NotFound(f"Flavor {flavorid} has no extra specs with key {key}.")
             kept = {key: value for key, value in {**flavor.extra_specs, **extra_specs}.items() if value is not None}
-            made = msgspec.structs.replace(flavor, extra_specs=kept)
-            flavors.replace(session, made)
-            return made
+            updated_flavor = msgspec.structs.replace(flavor, extra_specs=kept)
+            flavors.replace(session, updated_flavor)
+            return updated_flavor
 
         return self._worker.run(work)
 

@@ -16,7 +16,7 @@ from minova import errors
 from minova.concurrency.daemon_pool import DaemonPool
 from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.notifications.aggregates import of_aggregate, of_host
-from minova.conductor.tasks.worker import Spawn, Worker
+from minova.conductor.tasks.worker import Spawn, TaskWorker
 from minova.context import RequestContext
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor.api.catalogue import ImageCachingApi
@@ -52,7 +52,7 @@ class ImageCaching(ImageCachingApi):
     def __init__(
         self,
         conf: cfg.ConfigOpts,
-        worker: Worker,
+        worker: TaskWorker,
         liveness: Liveness,
         compute: Callable[[str], ComputeApi],
         token_for: Callable[[str], str | None],
@@ -114,9 +114,9 @@ class ImageCaching(ImageCachingApi):
         return outcome
 
     def _asked(self, ctx: RequestContext, host: str, images: list[Image]) -> dict[str, CacheStatus]:
-        wanted = tuple(WantedImage(image=image, tokens=self._tokens(image)) for image in images)
+        requested = tuple(WantedImage(image=image, tokens=self._tokens(image)) for image in images)
         try:
-            statuses = self._compute(host).cache_images(ctx, wanted=wanted)
+            statuses = self._compute(host).cache_images(ctx, images=requested)
         except errors.PeerTooOld:
             return dict.fromkeys((image.id for image in images), CacheStatus.UNSUPPORTED)
         except errors.MinovaError as error:  # it is asked again

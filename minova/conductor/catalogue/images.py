@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.quotas import Quotas
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.images import ImagesApi
 from minova.db.catalogue import images
@@ -25,7 +25,7 @@ MEMBER_STATUSES = ("pending", "accepted", "rejected")
 
 
 class Images(ImagesApi):
-    def __init__(self, worker: Worker, quotas: Quotas) -> None:
+    def __init__(self, worker: TaskWorker, quotas: Quotas) -> None:
         self._worker = worker
         self._quotas = quotas
 
@@ -41,9 +41,9 @@ class Images(ImagesApi):
     def add(self, session: Session, image: Image) -> Image:
         """Call within `adding`. Raises IntegrityError or IdWasUsed if the ID is taken."""
         # The image comes first, so that a taken ID is reported before an exceeded quota.
-        made = images.add(session, image, self._worker.at())
+        new_image = images.add(session, image, self._worker.at())
         self._quotas.take(session, image.owner or "", {"image_count_total": of_image(image)["image_count_total"]})
-        return made
+        return new_image
 
     def adding(self, work: Callable[[Session], T]) -> T:
         """Runs one transaction in which images may be added. Raises Forbidden if the project has reached its limit."""
@@ -55,17 +55,17 @@ class Images(ImagesApi):
         """
 
         def work(session: Session) -> Image:
-            made = images.replace(session, image, expected_status, self._worker.at())
-            if made is not None:
+            updated_image = images.replace(session, image, expected_status, self._worker.at())
+            if updated_image is not None:
                 if image.status == "active" and expected_status != "active":
                     self._quotas.take(
                         session, image.owner or "", {"image_size_total": of_image(image)["image_size_total"]}
                     )
-                return made
-            found = images.find(session, image.id)
-            if found is None:
+                return updated_image
+            current = images.find(session, image.id)
+            if current is None:
                 raise errors.NotFound(f"Image {image.id} could not be found.")
-            raise errors.Conflict(f"Image {image.id} is {found.status}, not {expected_status}")
+            raise errors.Conflict(f"Image {image.id} is {current.status}, not {expected_status}")
 
         return self._quotas.counted(work)
 
@@ -75,15 +75,15 @@ class Images(ImagesApi):
         """
 
         def work(session: Session) -> Image:
-            found = _locked(session, image.id)
-            if not _is_expected(found, expected, image):
+            current = _locked(session, image.id)
+            if not _is_expected(current, expected, image):
                 raise errors.ImageChanged(f"Image {image.id} has been changed meanwhile.")
-            reserved = _reserved(found, expected, image)
-            wanted = msgspec.structs.replace(image, reserved=reserved)
-            made = images.replace(session, wanted, found.status, self._worker.at())
-            assert made is not None  # the image is locked
-            self._count(session, found, made)
-            return made
+            reserved = _reserved(current, expected, image)
+            new_image = msgspec.structs.replace(image, reserved=reserved)
+            updated_image = images.replace(session, new_image, current.status, self._worker.at())
+            assert updated_image is not None  # the image is locked
+            self._count(session, current, updated_image)
+            return updated_image
 
         return self._quotas.counted(work)
 
@@ -105,11 +105,11 @@ class Images(ImagesApi):
         """
 
         def work(session: Session) -> None:
-            found = _locked(session, image_id)
-            if found.protected:
+            image = _locked(session, image_id)
+            if image.protected:
                 raise errors.Forbidden(f"Image {image_id} is protected and cannot be deleted.")
             images.forget(session, image_id)
-            give(session, found.owner or "", of_image(found))
+            give(session, image.owner or "", of_image(image))
 
         self._worker.run(work)
 
@@ -122,13 +122,13 @@ class Images(ImagesApi):
 
         def work(session: Session) -> ImageMember:
             _locked(session, image_id)
-            known = {member.member_id for member in images.members(session, image_id)}
-            if member_id in known:
+            member_ids = {member.member_id for member in images.members(session, image_id)}
+            if member_id in member_ids:
                 raise errors.Conflict(f"Member {member_id} is duplicated for image {image_id}")
-            if len(known) >= MAX_MEMBERS:
+            if len(member_ids) >= MAX_MEMBERS:
                 raise errors.ImageLimitExceeded(
                     f"Image member limit exceeded for image {image_id}: The limit has been exceeded on the number of allowed "
-                    f"image members for this image. Attempted: {len(known) + 1}, Maximum: {MAX_MEMBERS}:"
+                    f"image members for this image. Attempted: {len(member_ids) + 1}, Maximum: {MAX_MEMBERS}:"
                 )
             return images.add_member(session, image_id, member_id, self._worker.at())
 
@@ -155,29 +155,29 @@ class Images(ImagesApi):
 
 
 def _locked(session: Session, image_id: str) -> Image:
-    found = images.locked(session, image_id)
-    if found is None:
+    image = images.locked(session, image_id)
+    if image is None:
         raise errors.NotFound(f"Image {image_id} could not be found.")
-    return found
+    return image
 
 
-def _is_expected(found: Image, expected: Image, after: Image) -> bool:
+def _is_expected(current: Image, expected: Image, after: Image) -> bool:
     """Whether the record is the one that the change was made from. Reservations matter to changes of reservations only: an
     upload makes them while users may change the same image.
     """
-    is_same = _described(found) == _described(expected)
-    return is_same and (after.reserved in (0, expected.reserved) or found.reserved == expected.reserved)
+    is_same = _described(current) == _described(expected)
+    return is_same and (after.reserved in (0, expected.reserved) or current.reserved == expected.reserved)
 
 
 def _described(image: Image) -> Image:
     return msgspec.structs.replace(image, created_at=None, updated_at=None, reserved=0)
 
 
-def _reserved(found: Image, expected: Image, after: Image) -> int:
+def _reserved(current: Image, expected: Image, after: Image) -> int:
     """Returns the bytes that the changed image reserves: none as soon as no process writes its bytes."""
     if after.status not in COMING:
         return 0
-    return found.reserved if after.reserved == expected.reserved else after.reserved
+    return current.reserved if after.reserved == expected.reserved else after.reserved
 
 
 def _no_member(image_id: str, member_id: str) -> errors.NotFound:

@@ -6,7 +6,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.quotas import Quotas
 from minova.conductor.tasks.races import Race, repeat_lost
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.catalogue import KeyPairsApi
 from minova.db.catalogue import key_pairs
@@ -23,7 +23,7 @@ ADDED = Race(
 
 
 class KeyPairs(KeyPairsApi):
-    def __init__(self, worker: Worker, quotas: Quotas) -> None:
+    def __init__(self, worker: TaskWorker, quotas: Quotas) -> None:
         self._worker = worker
         self._quotas = quotas
 

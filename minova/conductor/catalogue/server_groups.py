@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.quotas import Quotas, refused
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.catalogue import ServerGroupsApi
 from minova.db.catalogue import server_groups
@@ -38,7 +38,7 @@ _ALL = ("all", "nova.scheduler.weights.all_weighers")
 
 
 class Groups(ServerGroupsApi):
-    def __init__(self, conf: cfg.ConfigOpts, worker: Worker, quotas: Quotas) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, worker: TaskWorker, quotas: Quotas) -> None:
         self._conf = conf
         self._worker = worker
         self._quotas = quotas
@@ -93,13 +93,13 @@ class Groups(ServerGroupsApi):
 
     def read_for_dry_run(self, spec: RequestSpec) -> RequestSpec:
         """Same as `read_into`, for a request that makes no instances. Raises BadRequest if there is no such group."""
-        wanted = spec.get_scheduler_hint(HINT)
-        if not wanted:
+        group_uuid = spec.get_scheduler_hint(HINT)
+        if not group_uuid:
             return spec
         with self._worker.db.read() as session:
-            group = server_groups.as_it_is(session, wanted)
+            group = server_groups.as_it_is(session, group_uuid)
         if group is None:
-            raise errors.BadRequest(f"Server group {wanted} could not be found.")
+            raise errors.BadRequest(f"Server group {group_uuid} could not be found.")
         return self._served(spec, group)
 
     def _served(self, spec: RequestSpec, group: InstanceGroup | None) -> RequestSpec:

@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 
 from minova.conductor.tasks.batches import together_or_alone
 from minova.conductor.tasks.races import Race, repeat_lost
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.db.hosts import node_audits
 from minova.objects.hosts.node_audit import NodeAudit
 
@@ -25,14 +25,14 @@ class AuditResults:
     them.
     """
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: TaskWorker) -> None:
         self._worker = worker
         self._ended: dict[int, tuple[datetime, NodeAudit]] = {}
         self._lock = threading.Lock()
 
-    def ended(self, node_id: int, found: NodeAudit) -> None:
+    def ended(self, node_id: int, audit: NodeAudit) -> None:
         with self._lock:
-            self._ended[node_id] = (self._worker.at(), found)
+            self._ended[node_id] = (self._worker.at(), audit)
 
     def flush(self) -> None:
         with self._lock:

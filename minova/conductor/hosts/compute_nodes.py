@@ -14,7 +14,7 @@ from minova.conductor.hosts.identity import require_nodes_stay, require_same_nod
 from minova.conductor.hosts.liveness import COMPUTE
 from minova.conductor.hosts.service_removal import remove_node
 from minova.conductor.hosts.unexpected_domains import judge
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.base import numbers
 from minova.contracts.conductor.computes.audits import AuditsApi
@@ -24,12 +24,12 @@ from minova.db.models import ComputeNode as NodeRow
 from minova.db.recovery import unexpected
 from minova.db.servers import chosen_hardware, instances, migrations, pci_devices, tasks
 from minova.messaging.rpc_access import OTHER_HOST, own_host
-from minova.objects.hosts.compute_node import ComputeNode, HypervisorView, Inventory
+from minova.objects.hosts.compute_node import AvailableResources, ComputeNode, Inventory
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.servers.build import AuditInputs, HostInstances
 from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.instance import Instance
-from minova.objects.unexpected.removal_rules import Verdict, too_many
+from minova.objects.unexpected.removal_rules import DomainVerdict, too_many
 from minova.placement import changes
 from minova.placement.allocations import claims
 from minova.placement.audit import node_audit
@@ -54,7 +54,7 @@ class ComputeNodes(AuditsApi):
 
     def __init__(
         self,
-        worker: Worker,
+        worker: TaskWorker,
         results: AuditResults,
         levels: Callable[[], Mapping[str, str]],
         most_removals: Callable[[], int] = lambda: 0,
@@ -81,10 +81,12 @@ class ComputeNodes(AuditsApi):
     def hosts_of_instances(self, ctx: RequestContext, instance_uuids: Sequence[str]) -> dict[str, str | None]:
         own = own_host(ctx.sender)
         with self._worker.db.read() as session:
-            found = instances.row_hosts(session, instance_uuids)
-        return {uuid: host if own in {None, host} or host is None else OTHER_HOST for uuid, host in found.items()}
+            hosts_by_uuid = instances.row_hosts(session, instance_uuids)
+        return {
+            uuid: host if own in {None, host} or host is None else OTHER_HOST for uuid, host in hosts_by_uuid.items()
+        }
 
-    def begin_audit(self, ctx: RequestContext, host: str, view: HypervisorView) -> AuditInputs:
+    def begin_audit(self, ctx: RequestContext, host: str, view: AvailableResources) -> AuditInputs:
         name_hosts = own_host(ctx.sender) is None
         nodename = view.hypervisor_hostname
         with self._worker.db.read() as session:
@@ -94,7 +96,7 @@ class ComputeNodes(AuditsApi):
             open_builds = tasks.builds_on(session, host, nodename)
             moving = migrations.in_progress_on(session, host, nodename)
             judged = judge(session, host, view.domains, unexpected.newer_on(session, host))
-            removable = judged.of(Verdict.REMOVE)
+            removable = judged.of(DomainVerdict.REMOVE)
             no_row = instances.without_row(
                 session, host, _unheld(view, held := tuple(instances.holding(session, host, nodename)))
             )
@@ -121,7 +123,7 @@ class ComputeNodes(AuditsApi):
                     for migration in migrations.evacuated_from(session, host)
                     if migration.cleanup_host == host and migration.source_node == nodename
                 },
-                newer=judged.of(Verdict.NEWER),
+                newer=judged.of(DomainVerdict.NEWER),
                 conflicts=tuple(
                     f"the domain of instance {uuid} bears the mark of this host, and the database has no record of it: it is left "
                     "as it is"
@@ -136,11 +138,11 @@ class ComputeNodes(AuditsApi):
                 + tuple(
                     f"the domain of instance {uuid} is here, but its row says {_place(judged.rows[uuid].host, name_hosts)}: both are left "
                     "as they are"
-                    for uuid in sorted(judged.of(Verdict.MISPLACED))
+                    for uuid in sorted(judged.of(DomainVerdict.MISPLACED))
                 )
                 + tuple(
                     f"the domain of instance {uuid} is newer than its row: both are left as they are"
-                    for uuid in sorted(judged.of(Verdict.NEWER))
+                    for uuid in sorted(judged.of(DomainVerdict.NEWER))
                 ),
             )
         if suspects is None or inputs.node is None:
@@ -148,7 +150,7 @@ class ComputeNodes(AuditsApi):
         return self._restored(inputs, inputs.node, suspects, view)
 
     def _restored(
-        self, inputs: AuditInputs, node: ComputeNode, suspects: Sequence[str], view: HypervisorView
+        self, inputs: AuditInputs, node: ComputeNode, suspects: Sequence[str], view: AvailableResources
     ) -> AuditInputs:
         """Repairs the allocations of the suspects on the node. Returns the inputs with the repairs, and with what could
         not be repaired.
@@ -180,7 +182,7 @@ class ComputeNodes(AuditsApi):
 
         def work(session: Session) -> ComputeNode:
             at, now = self._worker.at(), self._worker.now()
-            row, made = compute_nodes.ensure(session, node, at)
+            row, is_new = compute_nodes.ensure(session, node, at)
             if compute_nodes.is_stale(row, node):
                 LOG.info("Ignoring a late audit of node %s of host %s", node.hypervisor_hostname, node.host)
                 return compute_nodes.to_object(row)
@@ -188,14 +190,14 @@ class ComputeNodes(AuditsApi):
                 require_nodes_stay(session, node.host, [row.hypervisor_hostname], [node.hypervisor_hostname])
                 row.hypervisor_hostname = node.hypervisor_hostname
             accepted = services.note_refused(session, node.host, None)
-            changed = compute_nodes.write_if_changed(session, row, node, at) or made or accepted
+            changed = compute_nodes.write_if_changed(session, row, node, at) or is_new or accepted
             if changed:
                 changes.append(session, [row.id], now)
             # An audit without changes writes nothing, unless an earlier write may still arrive.
             if changed or node.acknowledged != node.write_number - 1 or row.writer_epoch != node.writer_epoch:
                 compute_nodes.note_write(session, row, node)
             root_id = providers.ensure(session, row.uuid, node.hypervisor_hostname)
-            if made and (joined := aggregates.uuids_of_host(session, row.host)):
+            if is_new and (joined := aggregates.uuids_of_host(session, row.host)):
                 provider_aggregates.join(session, [row.uuid], joined)
             # Consumers before inventories: the lock order of claims.
             self._free_gone(session, row)
@@ -258,7 +260,9 @@ class ComputeNodes(AuditsApi):
         def work(session: Session) -> None:
             locked = instances.lock(session, chosen)
             idle = {
-                uuid for uuid, one in locked.items() if one.host == host and not one.deleted and one.state[1] is None
+                uuid
+                for uuid, instance in locked.items()
+                if instance.host == host and not instance.deleted and instance.state[1] is None
             }
             chosen_hardware.record(session, {uuid: chosen[uuid] for uuid in idle}, self._worker.at())
 
@@ -283,7 +287,7 @@ def _place(host: str | None, name_hosts: bool) -> str:
     return f"host {host}" if name_hosts else OTHER_HOST
 
 
-def _unheld(view: HypervisorView, held: Sequence[Instance]) -> set[str]:
+def _unheld(view: AvailableResources, held: Sequence[Instance]) -> set[str]:
     """Returns the domains that are marked as this host's but that no row places there."""
     return {domain.uuid for domain in view.domains if domain.ours} - {instance.uuid for instance in held}
 

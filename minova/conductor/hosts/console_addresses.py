@@ -25,12 +25,14 @@ MAX_ADDRESSES = 4
 
 def record(session: Session, row: Service, named: Sequence[str]) -> None:
     """Record the addresses that a compute names when it registers. `row` is locked."""
-    wanted = _worth_recording(named)
-    known = row.console_addresses
-    if known is None:
-        known = [address for address in sorted(wanted) if _owner(session, row.host, address) is None][:MAX_ADDRESSES]
-        services.change(session, row.id, console_addresses=known)
-    if refused := sorted(wanted - set(known)):
+    addresses = _worth_recording(named)
+    recorded = row.console_addresses
+    if recorded is None:
+        recorded = [address for address in sorted(addresses) if _owner(session, row.host, address) is None][
+            :MAX_ADDRESSES
+        ]
+        services.change(session, row.id, console_addresses=recorded)
+    if refused := sorted(addresses - set(recorded)):
         LOG.warning(
             "Host %s says that it serves consoles at %s, which is not recorded for it: no console is opened there. If that is "
             "its address, run on a controller: %s %s %s",
@@ -38,7 +40,7 @@ def record(session: Session, row: Service, named: Sequence[str]) -> None:
             ", ".join(refused),
             COMMAND,
             row.host,
-            " ".join(sorted(wanted)),
+            " ".join(sorted(addresses)),
         )
 
 
@@ -77,5 +79,5 @@ def _worth_recording(named: Iterable[str]) -> set[str]:
 
 def _owner(session: Session, host: str, address: str) -> str | None:
     """Returns the other host that has this address."""
-    known = services.console_addresses(session)
-    return next((name for name, addresses in known if address in addresses and name != host), None)
+    host_addresses = services.console_addresses(session)
+    return next((name for name, addresses in host_addresses if address in addresses and name != host), None)

@@ -22,7 +22,7 @@ from minova.db.engine import Database
 from minova.db.hosts import identity as hosts
 from minova.db.hosts import services
 from minova.db.models import Service
-from minova.objects.hosts.compute_node import HypervisorView
+from minova.objects.hosts.compute_node import AvailableResources
 from minova.objects.hosts.service import HostIdentity
 
 LOG = logging.getLogger(__name__)
@@ -114,7 +114,7 @@ def require_nodes_stay(session: Session, host: str, names: Iterable[str], report
         raise errors.HostIdentityConflict(refusal)
 
 
-def require_same_node(session: Session, host: str, view: HypervisorView) -> None:
+def require_same_node(session: Session, host: str, view: AvailableResources) -> None:
     """Checks a node without a row. Raises HostIdentityConflict if it is a known node of this host under another name:
     the known node holds something and is not reported, or its instances run here.
     """
@@ -296,9 +296,9 @@ class HostProcesses:
         knowledge.
         """
         with self._lock:
-            until, known = self._known.get(host, (0.0, None))
-            if known is None or self._clock() >= until:
+            until, serving_process = self._known.get(host, (0.0, None))
+            if serving_process is None or self._clock() >= until:
                 return None
-            if known == process:
+            if serving_process == process:
                 self._known[host] = (self._clock() + self._fresh, process)
-            return known == process
+            return serving_process == process

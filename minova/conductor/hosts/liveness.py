@@ -24,7 +24,7 @@ COMPUTE = "minova-compute"
 FRESH = 2.0
 
 
-class Hosts(NamedTuple):
+class HostLiveness(NamedTuple):
     """The facts of one reading.
 
     `known`: the hosts whose compute has a service; any other host was removed.
@@ -54,7 +54,7 @@ class Liveness:
         self._clock = clock
         self._lock = threading.Lock()
         self._until = 0.0
-        self._hosts = Hosts()
+        self._hosts = HostLiveness()
 
     def forget(self) -> None:
         """Call after the commit of a change to a service: the next use reads again."""
@@ -73,7 +73,7 @@ class Liveness:
         """Returns the hosts whose compute has a service and is not absent."""
         return self.hosts().present
 
-    def hosts(self) -> Hosts:
+    def hosts(self) -> HostLiveness:
         """Returns the facts of one reading, for decisions that compare them."""
         with self._lock:
             if self._clock() < self._until:
@@ -81,7 +81,7 @@ class Liveness:
             with self._db.read() as session:
                 computes = services.services(session, self._down_time, self._db)
             rows = [row for row in computes.rows if row.binary == COMPUTE]
-            self._hosts = Hosts(
+            self._hosts = HostLiveness(
                 known=frozenset(row.host for row in rows),
                 down=frozenset(row.host for row in rows if not computes.is_up(row)),
                 absent=frozenset(row.host for row in rows if computes.is_absent(row)),

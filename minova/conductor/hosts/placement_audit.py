@@ -5,10 +5,10 @@ them.
 import logging
 from collections import Counter
 
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.metrics import PLACEMENT_FINDINGS
 from minova.placement.audit import gather
-from minova.placement.audit.judge import Kind
+from minova.placement.audit.judge import FindingKind
 
 LOG = logging.getLogger(__name__)
 
@@ -17,16 +17,16 @@ MAX_LOGGED = 20
 
 
 class PlacementAudit:
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: TaskWorker) -> None:
         self._worker = worker
         # Findings of the last audit, by kind.
-        self.found: Counter[Kind] = Counter()
+        self.found: Counter[FindingKind] = Counter()
 
     def run(self) -> None:
         with self._worker.db.read() as session:
             findings = gather.findings(session)
         self.found = Counter(finding.kind for finding in findings)
-        for kind in Kind:
+        for kind in FindingKind:
             PLACEMENT_FINDINGS.labels(kind.value).set(self.found[kind])
         if not findings:
             LOG.info("The audit of Placement found nothing wrong")

@@ -101,13 +101,13 @@ def _require_free(session: Session, renaming: Renaming) -> None:
             f"There is a host {renaming.new} already. If it is left over from a start under that name, delete its service "
             "first: minova service delete."
         )
-    wanted = [name for before, name in renaming.nodes.items() if name != before]
+    new_names = [name for before, name in renaming.nodes.items() if name != before]
     own = select(ComputeNode.uuid).where(ComputeNode.host == renaming.old)
     taken = session.scalar(
-        select(ResourceProvider.name).where(ResourceProvider.name.in_(wanted), ResourceProvider.uuid.not_in(own))
+        select(ResourceProvider.name).where(ResourceProvider.name.in_(new_names), ResourceProvider.uuid.not_in(own))
     )
     if taken is not None or len(set(renaming.nodes.values())) != len(renaming.nodes):
-        raise errors.Conflict(f"Another resource provider is named {taken or wanted[0]} already.")
+        raise errors.Conflict(f"Another resource provider is named {taken or new_names[0]} already.")
 
 
 def _rename_service(session: Session, service: Service, renaming: Renaming) -> None:
@@ -186,8 +186,8 @@ def _renamed_plan(plan: BuildPlan, renaming: Renaming) -> BuildPlan:
 
 
 def _renamed_spec(spec: RequestSpec, renaming: Renaming) -> RequestSpec:
-    def named(found: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(renaming.new if host == renaming.old else host for host in found)
+    def named(hosts: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(renaming.new if host == renaming.old else host for host in hosts)
 
     destination = spec.requested_destination
     if destination is not None and destination.host == renaming.old:

@@ -16,7 +16,7 @@ from minova.conductor.hosts.identity import HostProcesses
 from minova.conductor.hosts.liveness import COMPUTE, Liveness
 from minova.conductor.hosts.service_removal import remove_service
 from minova.conductor.hosts.witnesses import Witnesses
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
@@ -27,7 +27,7 @@ from minova.db.hosts import services
 from minova.db.models import Service
 from minova.db.servers import migrations, tasks
 from minova.objects.hosts import service as objects
-from minova.objects.hosts.cloud import CloudState, Seen
+from minova.objects.hosts.cloud import CloudState, WitnessRecord
 from minova.placement import changes
 
 LOG = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class Services(ServicesApi, ServiceSettingsApi):
     def __init__(
         self,
         conf: cfg.ConfigOpts,
-        worker: Worker,
+        worker: TaskWorker,
         liveness: Liveness,
         witnesses: Witnesses,
         *,
@@ -137,11 +137,11 @@ class Services(ServicesApi, ServiceSettingsApi):
             suggested = self._processes.admit(session, service.host, identity, self._worker.now())
             if suggested is not None:
                 return _Admission(None, suggested)
-            made = self._ensure(session, service)
-            self._processes.enter(session, made, identity)
+            compute_row = self._ensure(session, service)
+            self._processes.enter(session, compute_row, identity)
             if identity is not None:
-                console_addresses.record(session, made, identity.console_addresses)
-            return _Admission(made)
+                console_addresses.record(session, compute_row, identity.console_addresses)
+            return _Admission(compute_row)
 
         entered, suggested = self._worker.record(work)
         if entered is None:
@@ -200,7 +200,7 @@ class Services(ServicesApi, ServiceSettingsApi):
             self._liveness.forget()
         return self._instructions(uuid, self._witnesses.state)
 
-    def service_has_seen(self, ctx: RequestContext, host: str, binary: str, seen: Seen) -> CloudState | None:
+    def service_has_seen(self, ctx: RequestContext, host: str, binary: str, seen: WitnessRecord) -> CloudState | None:
         if ctx.process is not None:  # of a compute
             self.note_contact(host, ctx.process)
         return self._witnesses.judged(host, binary, seen)
@@ -394,14 +394,14 @@ class Services(ServicesApi, ServiceSettingsApi):
         return row
 
     def _find(self, host: str, binary: str) -> _Known:
-        known = self._known.get((host, binary))
-        if known is None:
+        service = self._known.get((host, binary))
+        if service is None:
             with self._worker.db.read() as session:
                 row = services.find(session, host, binary)
             if row is None:
                 raise errors.NotFound(f"Service {binary} of host {host} has not registered")
-            known = self._learn(row)
-        return known
+            service = self._learn(row)
+        return service
 
     def _look_up(self, session: Session, key: Key) -> bool:
         if key not in self._known:
@@ -412,8 +412,8 @@ class Services(ServicesApi, ServiceSettingsApi):
 
     def _learn(self, row: Service) -> _Known:
         with self._lock:
-            known = self._known[row.host, row.binary] = _Known(row.id, row.uuid)
-            return known
+            service = self._known[row.host, row.binary] = _Known(row.id, row.uuid)
+            return service
 
     def _set_reason(self, session: Session, service_id: int, host: str, reason: str | None) -> None:
         told = {None: "works again", objects.STOPPED: "has stopped"}

@@ -14,22 +14,22 @@ from minova.objects.servers.migration import ENDED
 from minova.objects.servers.migration import Migration as MigrationObject
 from minova.objects.servers.states import VmState
 from minova.objects.unexpected.guest_record import GuestMark
-from minova.objects.unexpected.removal_rules import DomainRow, Verdict, verdict
+from minova.objects.unexpected.removal_rules import DomainRow, DomainVerdict, verdict
 
 
-class Judged(msgspec.Struct, frozen=True):
+class JudgedDomains(msgspec.Struct, frozen=True):
     """`verdicts`: of the domains that are not expected, in the order of the domains. `rows`: the rows that exist."""
 
-    verdicts: dict[str, Verdict]
+    verdicts: dict[str, DomainVerdict]
     rows: dict[str, DomainRow]
 
-    def of(self, wanted: Verdict) -> tuple[str, ...]:
-        return tuple(uuid for uuid, found in self.verdicts.items() if found is wanted)
+    def of(self, sought_verdict: DomainVerdict) -> tuple[str, ...]:
+        return tuple(uuid for uuid, domain_verdict in self.verdicts.items() if domain_verdict is sought_verdict)
 
 
 def judge(
     session: Session, host: str, domains: Sequence[DomainView] | Sequence[GuestMark], newer: Container[str] = ()
-) -> Judged:
+) -> JudgedDomains:
     """`newer`: guests whose last action on the host the database does not have."""
     rows = {
         uuid: msgspec.structs.replace(row, knows_action=False) if uuid in newer else row
@@ -39,7 +39,14 @@ def judge(
         domain.uuid: verdict(domain.attempt, domain.power_state, rows.get(domain.uuid), accepted=domain.accepted)
         for domain in domains
     }
-    return Judged({uuid: found for uuid, found in verdicts.items() if found is not Verdict.EXPECTED}, rows)
+    return JudgedDomains(
+        {
+            uuid: domain_verdict
+            for uuid, domain_verdict in verdicts.items()
+            if domain_verdict is not DomainVerdict.EXPECTED
+        },
+        rows,
+    )
 
 
 def _rows(session: Session, host: str, uuids: Iterable[str]) -> dict[str, DomainRow]:
@@ -70,10 +77,10 @@ def _away(session: Session, host: str, rows: Mapping[str, DomainRow]) -> dict[st
     working = tasks.locations(session, rows)
     moving = migrations.in_progress_of(session, rows)
     moved = _moved(session, host, list(rows))
-    nowhere = Moved()
+    nowhere = EndedMoves()
     completed = {}
     for uuid, row in rows.items():
-        task = working.get(uuid, tasks.Location())
+        task = working.get(uuid, tasks.TaskLocation())
         is_moving = uuid in moving and host in (moving[uuid].source_compute, moving[uuid].dest_compute)
         # A guest arrives live before its row has the attempt.
         arriving = moving[uuid].attempt if is_moving and moving[uuid].dest_compute == host else 0
@@ -90,32 +97,32 @@ def _away(session: Session, host: str, rows: Mapping[str, DomainRow]) -> dict[st
     return completed
 
 
-class Moved(msgspec.Struct, frozen=True):
+class EndedMoves(msgspec.Struct, frozen=True):
     """What ended migrations of an instance say about a host: see `DomainRow`."""
 
     left_before: int = 0
     given_up: frozenset[int] = frozenset()
 
 
-def _moved(session: Session, host: str, uuids: Collection[str]) -> dict[str, Moved]:
+def _moved(session: Session, host: str, uuids: Collection[str]) -> dict[str, EndedMoves]:
     """Migrations of a release that gave them no attempts prove nothing."""
-    found: dict[str, Moved] = {}
+    moved_by_uuid: dict[str, EndedMoves] = {}
     for chunk in chunked(list(uuids)):
         query = select(Migration.value).where(Migration.instance_uuid.in_(chunk)).order_by(Migration.id)
         for migration in session.scalars(query):
             uuid = migration.instance_uuid
-            found[uuid] = _with_ended(found.get(uuid, Moved()), migration, host)
-    return found
+            moved_by_uuid[uuid] = _with_ended(moved_by_uuid.get(uuid, EndedMoves()), migration, host)
+    return moved_by_uuid
 
 
-def _with_ended(moved: Moved, migration: MigrationObject, host: str) -> Moved:
+def _with_ended(moved: EndedMoves, migration: MigrationObject, host: str) -> EndedMoves:
     """Returns what is known after this migration, too, which is later."""
     if migration.succeeded:
         given_up = moved.given_up - {migration.attempt}
         has_left = migration.source_compute == host != migration.dest_compute
-        return Moved(max(moved.left_before, migration.attempt if has_left else 0), given_up)
+        return EndedMoves(max(moved.left_before, migration.attempt if has_left else 0), given_up)
     if migration.status in ENDED:
         tried = range(migration.old_attempt + 1, migration.attempt + 1) if migration.is_evacuation else ()
         brought = {migration.attempt} if migration.attempt and migration.dest_compute == host else set()
-        return Moved(moved.left_before, moved.given_up | brought | {*tried})
+        return EndedMoves(moved.left_before, moved.given_up | brought | {*tried})
     return moved

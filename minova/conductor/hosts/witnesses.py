@@ -5,13 +5,13 @@ import logging
 import msgspec
 from sqlalchemy.orm import Session
 
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.services import SeenByApisApi
 from minova.db.hosts import services
 from minova.db.recovery import cloud, reports, unexpected
-from minova.db.recovery.cloud import HOST, STORE, Record
-from minova.objects.hosts.cloud import LOST, CloudState, Seen
+from minova.db.recovery.cloud import HOST, STORE, CloudRecord
+from minova.objects.hosts.cloud import LOST, CloudState, WitnessRecord
 
 LOG = logging.getLogger(__name__)
 COMPUTE = "minova-compute"
@@ -23,7 +23,7 @@ END_INTERVAL = 5.0
 class Witnesses(SeenByApisApi):
     """Safe for threads."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: TaskWorker) -> None:
         self._worker = worker
         self._history = worker.history
 
@@ -32,7 +32,7 @@ class Witnesses(SeenByApisApi):
         """Returns what this conductor shows to every service; None before its first look at the database."""
         return self._history.state
 
-    def judged(self, host: str, binary: str, seen: Seen | None) -> CloudState | None:
+    def judged(self, host: str, binary: str, seen: WitnessRecord | None) -> CloudState | None:
         """Returns the state of the cloud for a service that has seen this. A contradiction holds this conductor at once,
         and the cloud if it lasts.
         """
@@ -41,11 +41,11 @@ class Witnesses(SeenByApisApi):
                 self._history.compare(session, _sender(host, binary), seen, self._worker.now())
         return self._answer(host, binary, seen)
 
-    def api_has_seen(self, ctx: RequestContext, place: str, seen: Seen) -> None:
+    def api_has_seen(self, ctx: RequestContext, place: str, seen: WitnessRecord) -> None:
         """The next look judges what an API has seen."""
         self._history.hear(f"minova-api of {place}", seen)
 
-    def _answer(self, host: str, binary: str, seen: Seen | None) -> CloudState | None:
+    def _answer(self, host: str, binary: str, seen: WitnessRecord | None) -> CloudState | None:
         state, row = self._history.state, self._history.row
         if state is None or row is None or seen is None or binary != COMPUTE or seen.history == row.history:
             return state
@@ -71,14 +71,14 @@ def _sender(host: str, binary: str) -> str:
     return f"{binary if binary in _BINARIES else 'a service'} of {host}"
 
 
-def end_if_complete(session: Session, worker: Worker) -> bool:
+def end_if_complete(session: Session, worker: TaskWorker) -> bool:
     row = cloud.record(session, worker.now())
     if row is None or row.safe_since is None or silent(session, row) or not unexpected.is_empty(session):
         return False
     return cloud.end_safe_mode(session, row, worker.now())
 
 
-def silent(session: Session, row: Record) -> dict[str, tuple[str, ...]]:
+def silent(session: Session, row: CloudRecord) -> dict[str, tuple[str, ...]]:
     """Returns the hosts and image stores, by kind, that have not reported since safe mode began. Empty: all have."""
     since = row.safe_since or 0.0
     hosts, stores = cloud.reported_at(session, HOST), cloud.reported_at(session, STORE)

@@ -18,7 +18,7 @@ from minova.conductor.moves.notices import MoveNotice
 from minova.conductor.moves.plan import MoveEnd, MovePlan, host_of, is_in_doubt, is_local, may_be_open
 from minova.conductor.notifications.instances import note
 from minova.conductor.servers.finish import announce_hosts, release_old_size
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.db import quotas
 from minova.db.models import Task
@@ -110,7 +110,7 @@ class MoveChanges:
     `timeout`: the seconds of a phase, which begin anew with each sign of life of its host.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, worker: Worker) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, worker: TaskWorker) -> None:
         self._worker = worker
         self.timeout = float(conf.conductor.action_timeout)
 
@@ -130,21 +130,21 @@ class MoveChanges:
         at, now = self._worker.at(), self._worker.now()
         entered = [self._entered(entry) for entry in entries]
         self._change_instances(session, entered)
-        migrations.write_all(session, [one.migration for one in entered], at, now)
-        for one in entered:
-            notes = notices.of_step(one.move.plan, one.plan, one.migration, one.move.task.host, one.entry.failure)
-            _note(session, one.migration, notes)
+        migrations.write_all(session, [step.migration for step in entered], at, now)
+        for step in entered:
+            notes = notices.of_step(step.move.plan, step.plan, step.migration, step.move.task.host, step.entry.failure)
+            _note(session, step.migration, notes)
         self._change_events(session, entered)
         tasks.change(
             session,
-            [(one.move.task, _task_in(one)) for one in entered],
+            [(step.move.task, _task_in(step)) for step in entered],
             BACKOFF.first,
             now,
             deadline_in=self.timeout,
         )
-        sides = ({one.migration.source_compute, one.migration.dest_compute} for one in entered)
+        sides = ({step.migration.source_compute, step.migration.dest_compute} for step in entered)
         announce_hosts(session, set().union(*sides), now)
-        return self._messages(session, [(one.migration, one.plan) for one in entered])
+        return self._messages(session, [(step.migration, step.plan) for step in entered])
 
     def _entered(self, entry: Entry) -> _Entered:
         plan = replace(entry.move.plan, phase=entry.phase, asks=1, waits="", **entry.changed)
@@ -156,14 +156,14 @@ class MoveChanges:
 
     def _change_instances(self, session: Session, entered: Iterable[_Entered]) -> None:
         steps: defaultdict[tuple[State, State], list[str]] = defaultdict(list)
-        for one in entered:
-            vm_state, before = one.move.instance.state
-            if one.plan.phase in _SWITCHES:
-                self._switch(session, one.move, one.migration)
-            elif one.plan.phase is MovePhase.RESTORE and one.plan.reverting:
-                self._switch_back(session, one.move, one.migration, owed=one.plan.owed)
-            elif one.plan.phase in _TASK_STATE:
-                steps[(vm_state, before), (vm_state, _TASK_STATE[one.plan.phase])].append(one.move.uuid)
+        for step in entered:
+            vm_state, before = step.move.instance.state
+            if step.plan.phase in _SWITCHES:
+                self._switch(session, step.move, step.migration)
+            elif step.plan.phase is MovePhase.RESTORE and step.plan.reverting:
+                self._switch_back(session, step.move, step.migration, owed=step.plan.owed)
+            elif step.plan.phase in _TASK_STATE:
+                steps[(vm_state, before), (vm_state, _TASK_STATE[step.plan.phase])].append(step.move.uuid)
         for (state, after), uuids in steps.items():
             instances.transition(session, uuids, [state], after, updated_at=self._worker.at())
 
@@ -223,9 +223,9 @@ class MoveChanges:
         return message
 
     def _messages(self, session: Session, moves: Sequence[tuple[Migration, MovePlan]]) -> list[MoveMessage]:
-        found = instances.by_uuids(session, [migration.instance_uuid for migration, _ in moves])
-        zones = zones_of_hosts(session) if any(instance.config_drive for instance in found.values()) else {}
-        return [_message(found[migration.instance_uuid], migration, plan, zones) for migration, plan in moves]
+        moving = instances.by_uuids(session, [migration.instance_uuid for migration, _ in moves])
+        zones = zones_of_hosts(session) if any(instance.config_drive for instance in moving.values()) else {}
+        return [_message(moving[migration.instance_uuid], migration, plan, zones) for migration, plan in moves]
 
     def cleaning(self, session: Session, migration: Migration) -> MoveMessage | None:
         """Returns the request to remove what an ended move has left, or to end its guest; None: the instance is purged."""
@@ -371,13 +371,13 @@ class MoveChanges:
         at = self._worker.at()
         ended: defaultdict[Failure | None, list[int]] = defaultdict(list)
         begun = []
-        for one in entered:
-            action_id = one.move.task.action_id
+        for step in entered:
+            action_id = step.move.task.action_id
             if action_id is None:
                 continue
-            ended[one.entry.failure].append(action_id)
-            if event := _events(one.migration, one.plan).get(one.plan.phase):
-                begun.append({"action_id": action_id, "host": one.host, "start_time": at, "event": event})
+            ended[step.entry.failure].append(action_id)
+            if event := _events(step.migration, step.plan).get(step.plan.phase):
+                begun.append({"action_id": action_id, "host": step.host, "start_time": at, "event": event})
         for failure, action_ids in ended.items():
             actions.end_events(session, action_ids, at, error=failure)
         if begun:
@@ -405,16 +405,16 @@ def _events(migration: Migration, plan: MovePlan) -> Mapping[MovePhase, str]:
     return _EVENTS_OF_REVERT if plan.reverting else _EVENTS
 
 
-def _note(session: Session, migration: Migration, made: Iterable[MoveNotice]) -> None:
-    for one in made:
-        kind, text = ("", "") if one.failure is None else (one.failure.kind, one.failure.details)
-        flavor = migration.new_flavor if one.has_flavor else None
-        note(session, one.event, [migration.instance_uuid], one.host, kind, text, flavor)
+def _note(session: Session, migration: Migration, move_notices: Iterable[MoveNotice]) -> None:
+    for notice in move_notices:
+        kind, text = ("", "") if notice.failure is None else (notice.failure.kind, notice.failure.details)
+        flavor = migration.new_flavor if notice.has_flavor else None
+        note(session, notice.event, [migration.instance_uuid], notice.host, kind, text, flavor)
 
 
-def _task_in(one: _Entered) -> dict[str, Any]:
-    node = _node(one.plan.phase, one.migration)
-    return {"payload": msgspec.to_builtins(one.plan), "host": one.host, "node": node}
+def _task_in(step: _Entered) -> dict[str, Any]:
+    node = _node(step.plan.phase, step.migration)
+    return {"payload": msgspec.to_builtins(step.plan), "host": step.host, "node": node}
 
 
 def _message(instance: Instance, migration: Migration, plan: MovePlan, zones: Mapping[str, str]) -> MoveMessage:

@@ -27,8 +27,8 @@ from minova.conductor.servers.build import SCHEDULE_WAIT, BuildInstances
 from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.servers.present_needs import needs_now
 from minova.conductor.servers.terminate import Abandon
-from minova.conductor.tasks.pools import Kind
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.pools import WorkKind
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.base import numbers
 from minova.contracts.conductor.api.evacuation import EvacuationsApi
@@ -38,7 +38,7 @@ from minova.db.hosts import services
 from minova.db.models import Service, TaskStep
 from minova.db.servers import actions as action_rows
 from minova.db.servers import instances, migrations, request_specs, tasks
-from minova.db.servers.actions import Begun
+from minova.db.servers.actions import ActionKey
 from minova.db.servers.instances import LockedInstance
 from minova.objects.requests.diagnosis import ScheduleAnswer
 from minova.objects.requests.evacuation import ACTION, Evacuation, EvacuationRequest
@@ -60,7 +60,7 @@ class _Built(NamedTuple):
     """What an evacuation builds: the request of this one build, and what goes with it to the host."""
 
     spec: RequestSpec
-    carried: dict[str, Any]
+    build_extras: dict[str, Any]
 
 
 class Evacuations(EvacuationsApi, EvacuationReportsApi):
@@ -71,7 +71,7 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
     def __init__(
         self,
         conf: cfg.ConfigOpts,
-        worker: Worker,
+        worker: TaskWorker,
         builds: BuildInstances,
         groups: Groups,
         abandon: Abandon,
@@ -98,7 +98,7 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
         epochs = {instance_uuid: EPOCH}
         self._worker.in_background(
             ctx,
-            Kind.SCHEDULE,
+            WorkKind.SCHEDULE,
             (reservation_id, frozenset(epochs.values())),
             lambda: self._builds.reschedule(ctx, reservation_id, epochs),
         )
@@ -147,7 +147,7 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
     ) -> str | None:
         """Returns the reservation of the build; None if this is a second delivery of the request."""
         locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
-        if action_rows.begun(session, [Begun(instance_uuid, ctx.request_id, ACTION)]):
+        if action_rows.begun(session, [ActionKey(instance_uuid, ctx.request_id, ACTION)]):
             return None
         if locked is None or locked.deleted:
             raise errors.NotFound(f"Instance {instance_uuid} could not be found.")
@@ -226,9 +226,9 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
         """Returns the server's first request as it is now, for any host but its own. The host forced at its creation
         does not count, as in Nova.
         """
-        first, carried = request_specs.load(session, [instance.reservation_id])[instance.reservation_id]
+        first, build_extras = request_specs.load(session, [instance.reservation_id])[instance.reservation_id]
         forced = (request.host,) if request.force and request.host is not None else ()
-        wanted = None if forced or request.host is None else Destination(host=request.host)
+        destination = None if forced or request.host is None else Destination(host=request.host)
         spec = msgspec.structs.replace(
             first,
             instance_uuid=instance.uuid,
@@ -240,13 +240,13 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
             ignore_hosts=tuple(sorted({str(instance.host), *migrations.unclean_hosts(session, instance.uuid)})),
             force_hosts=forced,
             force_nodes=(),
-            requested_destination=wanted,
+            requested_destination=destination,
             **needs_now(session, instance.uuid, instance.flavor, instance.image, self._conf.pci.alias),
         )
         stops = request.stops or instance.vm_state is VmState.STOPPED
         build = Evacuation(stops=stops, shared_disks=request.shared_disks, old_attempt=instance.attempt)
         secrets = {} if request.admin_password is None else {"admin_password": request.admin_password}
-        extras = {**request_specs.without_secrets(carried), **secrets, "evacuation": msgspec.to_builtins(build)}
+        extras = {**request_specs.without_secrets(build_extras), **secrets, "evacuation": msgspec.to_builtins(build)}
         return _Built(spec, extras)
 
 
@@ -273,8 +273,8 @@ def _require_still(session: Session, locked: LockedInstance) -> None:
 
 def _locked_service(session: Session, host: str | None) -> Service | None:
     """Returns the compute service of the host, which stays forced down until the transaction ends."""
-    found = services.find(session, str(host), COMPUTE)
-    return services.by_uuid(session, found.uuid) if found is not None else None
+    service = services.find(session, str(host), COMPUTE)
+    return services.by_uuid(session, service.uuid) if service is not None else None
 
 
 def _require_fenced(service: Service | None, host: str | None) -> None:

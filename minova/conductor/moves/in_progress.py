@@ -34,8 +34,8 @@ class LockedMove(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_at(plan: MovePlan, migration: MigrationObject, waits_for: str | None, key: PhaseKey, host: str) -> bool:
-    known = (migration.uuid, plan.phase, migration.attempt, waits_for)
-    return known == (key.migration_uuid, key.phase, key.attempt, host)
+    present = (migration.uuid, plan.phase, migration.attempt, waits_for)
+    return present == (key.migration_uuid, key.phase, key.attempt, host)
 
 
 def plan_of(task: Task) -> MovePlan:
@@ -49,17 +49,19 @@ def lock(session: Session, instance_uuid: str) -> LockedMove | None:
 
 def lock_all(session: Session, instance_uuids: Collection[str]) -> dict[str, LockedMove]:
     """As `lock`, for several instances. Returns their moves by instance."""
-    locked, found = instances.lock(session, instance_uuids), tasks.lock(session, instance_uuids)
+    locked, locked_tasks = instances.lock(session, instance_uuids), tasks.lock(session, instance_uuids)
     moving = {
         uuid: plan_of(task)
-        for uuid, task in found.items()
+        for uuid, task in locked_tasks.items()
         if uuid in locked and not locked[uuid].deleted and task.step == TaskStep.MOVE
     }
-    known = migrations.lock_all(session, [plan.migration_uuid for plan in moving.values()])
+    locked_migrations = migrations.lock_all(session, [plan.migration_uuid for plan in moving.values()])
     return {
-        uuid: LockedMove(instance=locked[uuid], task=found[uuid], migration=known[plan.migration_uuid], plan=plan)
+        uuid: LockedMove(
+            instance=locked[uuid], task=locked_tasks[uuid], migration=locked_migrations[plan.migration_uuid], plan=plan
+        )
         for uuid, plan in moving.items()
-        if plan.migration_uuid in known
+        if plan.migration_uuid in locked_migrations
     }
 
 
@@ -68,7 +70,7 @@ def began_lately(session: Session, key: PhaseKey, host: str, since: ColumnElemen
     query = select(Task.payload, Task.host, Migration.value).join(
         Migration, Migration.instance_uuid == Task.instance_uuid
     )
-    found = session.execute(
+    row = session.execute(
         query.join(Instance, Instance.uuid == Task.instance_uuid).where(
             Task.instance_uuid == key.instance_uuid,
             Task.step == TaskStep.MOVE,
@@ -77,7 +79,7 @@ def began_lately(session: Session, key: PhaseKey, host: str, since: ColumnElemen
             Instance.deleted_at.is_(None),
         )
     ).one_or_none()
-    if found is None:
+    if row is None:
         return False
-    payload, waits_for, migration = found
+    payload, waits_for, migration = row
     return is_at(_PLAN.from_builtins(payload), migration, waits_for, key, host)

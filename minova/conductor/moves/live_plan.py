@@ -17,7 +17,7 @@ from collections.abc import Mapping
 import msgspec
 
 from minova.conductor.moves.plan import PASSING, Loss, MoveEnd, MovePlan
-from minova.conductor.moves.resolver import Side, Verdict, resolve
+from minova.conductor.moves.resolver import MoveVerdict, Side, resolve
 from minova.objects.servers.failures import Failure
 from minova.objects.servers.live_migration import GuestReport, GuestSide, LiveMode
 from minova.objects.servers.migration import Migration
@@ -127,19 +127,19 @@ def after_look(plan: MovePlan, migration: Migration, there: Side) -> MovePhase |
         source, there = _stalled(source), _stalled(there)
     verdict = resolve(source, there, new_attempt=migration.attempt, shared=_is_shared(plan))
     match verdict:
-        case Verdict.WAIT:
+        case MoveVerdict.WAIT:
             return None
-        case Verdict.SOURCE:
+        case MoveVerdict.SOURCE:
             return MovePhase.STAY
-        case Verdict.DESTINATION:
+        case MoveVerdict.DESTINATION:
             return MovePhase.ARRIVE
-        case Verdict.BOTH:
+        case MoveVerdict.BOTH:
             return MovePhase.HALT_THERE
-        case Verdict.BROKEN:
+        case MoveVerdict.BROKEN:
             if not _is_there(there.judged):
                 return MoveEnd.LOST
             return MoveEnd.BROKEN if plan.guest is None else MovePhase.CLOSE
-        case Verdict.LOST:
+        case MoveVerdict.LOST:
             # The guest of a host that is down is where its row says, as any other guest of that host.
             return MoveEnd.FAILED if plan.guest is None else MoveEnd.LOST
 

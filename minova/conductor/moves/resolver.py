@@ -25,7 +25,7 @@ import msgspec
 from minova.objects.servers.live_migration import GuestReport, GuestSide
 
 
-class Verdict(StrEnum):
+class MoveVerdict(StrEnum):
     """SOURCE, DESTINATION: the server belongs there, and the other side removes its copy. LOST: nothing of the guest is
     left that could run. BOTH: two guests run. BROKEN: the guest's memory is lost on the way. WAIT: one side is silent,
     or its hypervisor still works on the move.
@@ -56,29 +56,29 @@ _OFF = frozenset({GuestSide.SHUT_OFF, GuestSide.LEFT})
 _COPY = frozenset({GuestSide.SHUT_OFF, GuestSide.PAUSED, GuestSide.PAUSED_BY_MIGRATION, GuestSide.RUNNING})
 
 
-def resolve(source: Side, destination: Side, *, new_attempt: int, shared: bool = False) -> Verdict:
+def resolve(source: Side, destination: Side, *, new_attempt: int, shared: bool = False) -> MoveVerdict:
     """Returns whose the server is. `new_attempt`: of the destination's copy, if it is this move's. `shared`: both sides have the
     same disks.
     """
     left, right = source.judged, destination.judged
     if left is not None and left.side is GuestSide.POST_COPY and destination.fenced:
-        return Verdict.LOST
+        return MoveVerdict.LOST
     if left is None or right is None or left.moving or right.moving:
-        return Verdict.WAIT
+        return MoveVerdict.WAIT
     sides = {left.side, right.side}
     if GuestSide.POST_COPY_FAILED in sides:
-        return Verdict.BROKEN
+        return MoveVerdict.BROKEN
     if GuestSide.POST_COPY in sides:
-        return Verdict.WAIT
+        return MoveVerdict.WAIT
     if left.side in _IN_USE:
-        return Verdict.BOTH if right.side is GuestSide.RUNNING else Verdict.SOURCE
+        return MoveVerdict.BOTH if right.side is GuestSide.RUNNING else MoveVerdict.SOURCE
     is_new = right.attempt == new_attempt
     is_copy = right.side in _COPY and is_new
     if left.side is GuestSide.PAUSED_BY_MIGRATION:
         if is_copy and right.side is not GuestSide.SHUT_OFF:
-            return Verdict.DESTINATION
+            return MoveVerdict.DESTINATION
         has_run = destination.fenced or (is_new and right.side is not GuestSide.ABSENT)
-        return Verdict.LOST if shared and has_run else Verdict.SOURCE
+        return MoveVerdict.LOST if shared and has_run else MoveVerdict.SOURCE
     if is_copy:
-        return Verdict.DESTINATION
-    return Verdict.SOURCE if left.side in _OFF else Verdict.LOST
+        return MoveVerdict.DESTINATION
+    return MoveVerdict.SOURCE if left.side in _OFF else MoveVerdict.LOST

@@ -27,8 +27,8 @@ from minova.conductor.moves.plan import MoveEnd, MovePlan, host_of
 from minova.conductor.moves.requests import spec_of
 from minova.conductor.moves.steps import MoveSteps
 from minova.conductor.quotas import Quotas
-from minova.conductor.tasks.pools import Kind
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.pools import WorkKind
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.scheduler import SchedulerApi
 from minova.db import quotas
@@ -58,7 +58,7 @@ FIRST_EPOCH = 1
 _RESULT = "The result of the scheduling of a move"
 
 
-class Wanted(NamedTuple):
+class RequestedMove(NamedTuple):
     """The move that a user wants. `flavor` None: the server keeps its own. `host`: the requested destination. `forced`: no
     filter is asked about it. `block`: see `MoveMessage`.
     """
@@ -88,7 +88,7 @@ class StartMoves:
     def __init__(
         self,
         conf: cfg.ConfigOpts,
-        worker: Worker,
+        worker: TaskWorker,
         scheduler: SchedulerApi,
         computes: ComputeClient,
         liveness: Liveness,
@@ -109,26 +109,28 @@ class StartMoves:
 
     # -- begin -----------------------------------------------------------------------------------------------------
 
-    def spec(self, session: Session, instance_uuid: str, wanted: Wanted, held_by: str = "") -> RequestSpec:
+    def spec(
+        self, session: Session, instance_uuid: str, requested_move: RequestedMove, held_by: str = ""
+    ) -> RequestSpec:
         """Returns the request that `begin` would make now. `held_by`: the consumer of what the server has; empty: the server itself."""
         instance = instances.by_uuids(session, [instance_uuid])[instance_uuid]
         return spec_of(
             session,
             instance,
-            wanted.flavor or instance.flavor,
+            requested_move.flavor or instance.flavor,
             self._conf.pci.alias,
-            host=wanted.host,
-            forced=wanted.forced,
-            without=self._without(session, instance.host or "", instance_uuid, wanted.kind),
-            held_by=held_by or instance_uuid if self._may_stay(wanted.kind) else None,
+            host=requested_move.host,
+            forced=requested_move.forced,
+            without=self._without(session, instance.host or "", instance_uuid, requested_move.kind),
+            held_by=held_by or instance_uuid if self._may_stay(requested_move.kind) else None,
         )
 
     def preview(
-        self, ctx: RequestContext, instance_uuid: str, wanted: Wanted, scheduler: SchedulerApi
+        self, ctx: RequestContext, instance_uuid: str, requested_move: RequestedMove, scheduler: SchedulerApi
     ) -> ScheduleAnswer:
         """Returns where the server would go now; writes nothing. `scheduler`: a client with a short time-out."""
         with self._worker.db.read() as session:
-            spec = self.spec(session, instance_uuid, wanted)
+            spec = self.spec(session, instance_uuid, requested_move)
         spec = self._groups.read_into(spec, instance_uuid)
         return scheduler.preview_destinations(ctx, spec=spec, instance_uuids=(instance_uuid,))
 
@@ -140,19 +142,24 @@ class StartMoves:
         return kind is MigrationType.RESIZE and bool(self._conf.allow_resize_to_same_host)
 
     def begin(
-        self, session: Session, ctx: RequestContext, locked: LockedInstance, action_id: int, wanted: Wanted
+        self,
+        session: Session,
+        ctx: RequestContext,
+        locked: LockedInstance,
+        action_id: int,
+        requested_move: RequestedMove,
     ) -> Begun:
         """Writes the move of this idle instance. Can lose the race of quotas. Raises OverQuota."""
         at, now = self._worker.at(), self._worker.now()
         instance = instances.by_uuids(session, [locked.uuid], networks=False)[locked.uuid]
-        flavor = wanted.flavor or instance.flavor
+        flavor = requested_move.flavor or instance.flavor
         more = quotas.more_than(flavor, instance.flavor)
         if more:
             self._quotas.take(session, locked.project_id, more)
         migration = Migration(
             uuid=str(uuid.uuid4()),
             instance_uuid=locked.uuid,
-            migration_type=wanted.kind,
+            migration_type=requested_move.kind,
             source_compute=locked.host or "",
             source_node=locked.node or "",
             old_flavor=instance.flavor,
@@ -163,20 +170,20 @@ class StartMoves:
         )
         migrations.add(session, migration, at, now)
         transfer(session, locked.uuid, migration.uuid, now)
-        busy = (locked.state[0], BEGUN[wanted.kind])
+        busy = (locked.state[0], BEGUN[requested_move.kind])
         instances.transition(session, [locked.uuid], [locked.state], busy, updated_at=at, progress=0)
         key = TransferKey(identity=migration.uuid, secret=secrets.token_hex(32))
         plan = MovePlan(
             migration_uuid=migration.uuid,
             phase=MovePhase.SCHEDULE,
-            host=wanted.host,
-            forced=wanted.forced,
-            block=wanted.block,
+            host=requested_move.host,
+            forced=requested_move.forced,
+            block=requested_move.block,
             key=key,
         )
         number = claims.release(session, [locked.uuid], now).get(locked.uuid, FIRST_CLAIM)
         self._insert(session, ctx, locked, action_id, plan, number)
-        return Begun(FIRST_EPOCH, Question(self.spec(session, locked.uuid, wanted, migration.uuid), number))
+        return Begun(FIRST_EPOCH, Question(self.spec(session, locked.uuid, requested_move, migration.uuid), number))
 
     def _insert(
         self,
@@ -213,7 +220,7 @@ class StartMoves:
         """Asks the first question, which belongs to this process alone."""
         what = (instance_uuid, begun.epoch)
         work = partial(self._ask, ctx, instance_uuid, begun.epoch, begun.question)
-        self._worker.in_background(ctx, Kind.SCHEDULE, what, work)
+        self._worker.in_background(ctx, WorkKind.SCHEDULE, what, work)
 
     def schedule(self, ctx: RequestContext, instance_uuid: str, epoch: int) -> None:
         """Ask a scheduler for the destination, with a claim number that was never used, and commit its answer."""
@@ -291,8 +298,10 @@ class StartMoves:
         # A question without an answer may have made a claim. It must not take the room from the next one.
         number = claims.release(session, [instance_uuid], self._worker.now(), claim_number=number)[instance_uuid]
         tasks.change(session, [(move.task, {"claim_number": number})], SCHEDULE_WAIT, self._worker.now())
-        wanted = Wanted(move.migration.migration_type, move.migration.new_flavor, move.plan.host, move.plan.forced)
-        return Question(self.spec(session, instance_uuid, wanted, move.migration.uuid), number)
+        requested_move = RequestedMove(
+            move.migration.migration_type, move.migration.new_flavor, move.plan.host, move.plan.forced
+        )
+        return Question(self.spec(session, instance_uuid, requested_move, move.migration.uuid), number)
 
     def _postpone(self, session: Session, instance_uuid: str, epoch: int, question: Question) -> None:
         move = self._held(session, instance_uuid, epoch, question)
@@ -343,7 +352,9 @@ class StartMoves:
 
     def finished_move(self, session: Session, instance_uuid: str) -> Migration:
         """Returns the move that waits for confirmation. Raises NotFound, with Nova's text."""
-        moves = [one for one in migrations.lock_open(session, instance_uuid) if one.status == "finished"]
+        moves = [
+            migration for migration in migrations.lock_open(session, instance_uuid) if migration.status == "finished"
+        ]
         if not moves:
             raise errors.BadRequest("Instance has not been resized.")
         return moves[-1]

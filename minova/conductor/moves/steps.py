@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.compute_messages import ComputeClient
-from minova.conductor.hosts.liveness import Hosts, Liveness
+from minova.conductor.hosts.liveness import HostLiveness, Liveness
 from minova.conductor.moves import live_plan
 from minova.conductor.moves import plan as cold_plan
 from minova.conductor.moves.changes import BACKOFF_OF_LOOKS, Entry, MoveChanges
@@ -26,8 +26,8 @@ from minova.conductor.moves.resolver import Side
 from minova.conductor.network.neutron.live_bindings import LiveBindings
 from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.tasks.group_commit import GroupCommit
-from minova.conductor.tasks.pools import Kind
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.pools import WorkKind
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext, service_context
 from minova.contracts.conductor.api.moves import MoveOrdersApi
 from minova.contracts.conductor.computes.moves import MovePhasesApi
@@ -73,7 +73,7 @@ _WITH_BINDINGS = frozenset({MovePhase.PREPARE, MovePhase.DISCARD})
 _TRIED = frozenset({MovePhase.CLAIM, MovePhase.CHECK})
 
 
-class Sent(NamedTuple):
+class MoveDispatch(NamedTuple):
     """A message to send after the commit, in the context of the move's request."""
 
     ctx: RequestContext
@@ -95,7 +95,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
     def __init__(
         self,
         conf: cfg.ConfigOpts,
-        worker: Worker,
+        worker: TaskWorker,
         computes: ComputeClient,
         liveness: Liveness,
         changes: MoveChanges,
@@ -109,7 +109,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         self._changes = changes
         self._queue = queue
         self._bindings = bindings
-        self._reports: GroupCommit[_Report, Sent | None] = GroupCommit(worker, self._write)
+        self._reports: GroupCommit[_Report, MoveDispatch | None] = GroupCommit(worker, self._write)
         # The id of the last migration that the last full round of `collect` has read.
         self._collected = 0
 
@@ -141,23 +141,23 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         if phase.phase in live_plan.PHASES:
             self.let_in()
 
-    def _write(self, session: Session, reports: Sequence[_Report]) -> list[Sent | None]:
+    def _write(self, session: Session, reports: Sequence[_Report]) -> list[MoveDispatch | None]:
         """Returns the message to send after each report."""
-        answers: list[Sent | None] = [None] * len(reports)
+        answers: list[MoveDispatch | None] = [None] * len(reports)
         left = list(enumerate(reports))
         while left:
             # A later report on the same move meets what the earlier one has changed.
             by_instance: dict[str, tuple[int, _Report]] = {}
             for number, report in left:
                 by_instance.setdefault(report.phase.instance_uuid, (number, report))
-            left = [one for one in left if one not in by_instance.values()]
+            left = [numbered for numbered in left if numbered not in by_instance.values()]
             moves = lock_all(session, by_instance)
             following = [self._follow(session, moves.get(uuid), report) for uuid, (_, report) in by_instance.items()]
             for (number, _), sent in zip(by_instance.values(), self._enter(session, following), strict=True):
                 answers[number] = sent
         return answers
 
-    def _follow(self, session: Session, move: LockedMove | None, report: _Report) -> Entry | Sent | None:
+    def _follow(self, session: Session, move: LockedMove | None, report: _Report) -> Entry | MoveDispatch | None:
         phase, host, result = report.phase, report.host, report.result
         if move is None or not move.is_at(phase, host):
             self._pay(session, phase, host, result)
@@ -167,21 +167,21 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
             return self._fail(session, move, failure, report.down, result.power_state)
         return self._succeed(session, move, result)
 
-    def _enter(self, session: Session, following: Sequence[Entry | Sent | None]) -> list[Sent | None]:
+    def _enter(self, session: Session, following: Sequence[Entry | MoveDispatch | None]) -> list[MoveDispatch | None]:
         """Returns the message for each."""
-        entries = [one for one in following if isinstance(one, Entry)]
+        entries = [next_step for next_step in following if isinstance(next_step, Entry)]
         sent = iter(
             [
                 self._sent(entry.move, message)
                 for entry, message in zip(entries, self._changes.enter_all(session, entries), strict=True)
             ]
         )
-        return [next(sent) if isinstance(one, Entry) else one for one in following]
+        return [next(sent) if isinstance(next_step, Entry) else next_step for next_step in following]
 
-    def _run(self, work: Callable[[Session], Entry | Sent | None]) -> None:
+    def _run(self, work: Callable[[Session], Entry | MoveDispatch | None]) -> None:
         """Runs one transaction, and sends its message."""
 
-        def entering(session: Session) -> Sent | None:
+        def entering(session: Session) -> MoveDispatch | None:
             (sent,) = self._enter(session, [work(session)])
             return sent
 
@@ -203,7 +203,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
             raise errors.StaleAttempt(f"Migration {phase.migration_uuid} is not in progress on {host}")
         return order
 
-    def _succeed(self, session: Session, move: LockedMove, result: PhaseResult) -> Entry | Sent | None:
+    def _succeed(self, session: Session, move: LockedMove, result: PhaseResult) -> Entry | MoveDispatch | None:
         if move.plan.phase is MovePhase.LOOK_THERE:
             return self._decide(session, move, Side(report=result.guest))
         told = {"export": result.export, "live_source": result.live_source, "live_destination": result.live_destination}
@@ -234,7 +234,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         failure: Failure,
         down: frozenset[str],
         power_state: PowerState | None = None,
-    ) -> Entry | Sent | None:
+    ) -> Entry | MoveDispatch | None:
         plan = move.plan
         LOG.warning("Move %s of instance %s in %s: %s", move.migration.uuid, move.uuid, plan.phase, failure.details)
         if plan.phase in _TRIED and failure.kind not in CAUSED_BY_REQUEST:
@@ -302,7 +302,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
             return None
         return Entry(move=move, phase=MovePhase.DESCRIBE)
 
-    def _next(self, session: Session, move: LockedMove, failure: Failure, down: frozenset[str]) -> Sent | None:
+    def _next(self, session: Session, move: LockedMove, failure: Failure, down: frozenset[str]) -> MoveDispatch | None:
         """Move the allocation to the first alternate that is alive and has room. None: there is none."""
         plan, claim_number = move.plan, move.task.claim_number + 1
         left = [alternate for alternate in plan.alternates if alternate.host not in down]
@@ -321,7 +321,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         return None if message is None else self._sent(move, message)
 
     def _claimed(self, session: Session, move: LockedMove, where: Selection, claim_number: int) -> bool:
-        wanted = claims.Claim(
+        claim = claims.AllocationClaim(
             consumer_uuid=move.uuid,
             claim_number=claim_number,
             provider_uuid=where.provider_uuid,
@@ -329,7 +329,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
             project_id=move.instance.project_id,
             user_id=move.instance.user_id,
         )
-        return not claims.claim(session, [wanted], self._worker.now())
+        return not claims.claim(session, [claim], self._worker.now())
 
     def aimed(self, session: Session, migration: Migration, chosen: Selection) -> Migration:
         """Returns the migration with this destination, as the next attempt. What it needs there is fitted anew."""
@@ -351,7 +351,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         """Ask the host of the phase again, or go on without it if it is lost."""
         hosts = self._liveness.hosts()
 
-        def work(session: Session) -> Entry | Sent | None:
+        def work(session: Session) -> Entry | MoveDispatch | None:
             move = lock(session, instance_uuid)
             if move is None or (move.task.worker_id, move.task.epoch) != (self._worker.id, epoch):
                 return None
@@ -360,7 +360,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         self._run(work)
         self.let_in()
 
-    def _look_again(self, session: Session, move: LockedMove, hosts: Hosts) -> Entry | Sent | None:
+    def _look_again(self, session: Session, move: LockedMove, hosts: HostLiveness) -> Entry | MoveDispatch | None:
         if move.plan.phase is MovePhase.QUEUE:
             self._changes.give_time(session, move)
             return None
@@ -372,7 +372,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
             return self._fail(session, move, late, hosts.down)
         return self._sent(move, self._changes.ask_again(session, move))
 
-    def _without(self, session: Session, move: LockedMove, hosts: Hosts) -> Entry | Sent | None:
+    def _without(self, session: Session, move: LockedMove, hosts: HostLiveness) -> Entry | MoveDispatch | None:
         """The host of the phase is lost."""
         host = move.task.host or ""
         is_fenced = host in hosts.fenced or host not in hosts.known
@@ -399,7 +399,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
     def cancel_move(
         self, ctx: RequestContext, instance_uuid: str, migration_uuid: str, override_lock: bool = False
     ) -> None:
-        def work(session: Session) -> Entry | Sent | None:
+        def work(session: Session) -> Entry | MoveDispatch | None:
             move = self._ordered(session, ctx, instance_uuid, migration_uuid, override_lock, CANCEL)
             if move is None or move.plan.cancelled or move.plan.order is MigrationOrder.ABORT:
                 return None
@@ -445,7 +445,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         if move is None or move.migration.uuid != migration_uuid:
             raise errors.Conflict(f"Migration {migration_uuid} of instance {instance_uuid} is not in progress")
         require_unlocked(move.instance, override=override_lock)
-        if actions.begun(session, [actions.Begun(instance_uuid, ctx.request_id, action)]):
+        if actions.begun(session, [actions.ActionKey(instance_uuid, ctx.request_id, action)]):
             return None
         self._changes.record(session, ctx, instance_uuid, action)
         return move
@@ -462,7 +462,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         self._collected = max(owed) if len(owed) == LIMIT else 0
         for message in messages:
             if message is not None:
-                self._send(Sent(service_context(), str(message.migration.cleanup_host), message))
+                self._send(MoveDispatch(service_context(), str(message.migration.cleanup_host), message))
 
     def _debt(self, session: Session, phase: PhaseKey, host: str) -> Migration | None:
         migration = migrations.lock(session, phase.migration_uuid)
@@ -490,22 +490,22 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
 
     # -- messages --------------------------------------------------------------------------------------------------
 
-    def _sent(self, move: LockedMove, message: MoveMessage) -> Sent | None:
+    def _sent(self, move: LockedMove, message: MoveMessage) -> MoveDispatch | None:
         host = host_of(message.phase, message.migration)
-        return None if host is None else Sent(service_context(move.task.request_id), host, message)
+        return None if host is None else MoveDispatch(service_context(move.task.request_id), host, message)
 
-    def _send(self, sent: Sent | None) -> None:
+    def _send(self, sent: MoveDispatch | None) -> None:
         if sent is None:
             return
         message = sent.message
         bind = self._bindings is not None and message.migration.is_live and message.phase in _WITH_BINDINGS
         if bind and any(vif.from_neutron for vif in message.instance.network_info):
             work = partial(self._send_bound, sent)
-            self._worker.in_background(sent.ctx, Kind.ACTION, (message.instance.uuid, message.phase_key), work)
+            self._worker.in_background(sent.ctx, WorkKind.ACTION, (message.instance.uuid, message.phase_key), work)
         else:
             self._computes.move(sent.ctx, sent.host, message)
 
-    def _send_bound(self, sent: Sent) -> None:
+    def _send_bound(self, sent: MoveDispatch) -> None:
         """Send the phase once Neutron has, or has no more, the bindings to the destination. Raises ServiceUnavailable if Neutron is
         away; then the host is asked later.
         """

@@ -7,9 +7,9 @@ from typing import ClassVar
 from minova.conductor.moves.in_progress import plan_of
 from minova.conductor.moves.start import StartMoves
 from minova.conductor.moves.steps import MoveSteps
-from minova.conductor.tasks.pools import Kind
+from minova.conductor.tasks.pools import WorkKind
 from minova.conductor.tasks.registry import HostLoss
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import service_context
 from minova.db.models import Task
 from minova.db.servers import tasks as task_rows
@@ -22,7 +22,7 @@ class MoveTasks:
 
     ended_by: ClassVar[HostLoss | None] = HostLoss.ABSENT
 
-    def __init__(self, worker: Worker, start: StartMoves, steps: MoveSteps) -> None:
+    def __init__(self, worker: TaskWorker, start: StartMoves, steps: MoveSteps) -> None:
         self._worker = worker
         self._start = start
         self._steps = steps
@@ -35,9 +35,9 @@ class MoveTasks:
             ctx, held = service_context(task.request_id), (task.instance_uuid, task.epoch)
             if plan_of(task).phase is MovePhase.SCHEDULE:
                 work = partial(self._schedule, *held)
-                self._worker.in_background(ctx, Kind.SCHEDULE, held, work)
+                self._worker.in_background(ctx, WorkKind.SCHEDULE, held, work)
             else:
-                self._worker.in_background(ctx, Kind.ACTION, held, partial(self._steps.resume, ctx, *held))
+                self._worker.in_background(ctx, WorkKind.ACTION, held, partial(self._steps.resume, ctx, *held))
 
     def expire(self, tasks: Sequence[Task], failure: Failure, *, final: bool = False) -> None:
         """A move that waits for its host already is looked at when it is due."""

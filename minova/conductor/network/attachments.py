@@ -24,7 +24,7 @@ from minova.conductor.network.revisions import require_revision
 from minova.conductor.network.security.security_groups import SecurityGroups
 from minova.conductor.quotas import Quotas
 from minova.conductor.tasks.races import Races
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import service_context
 from minova.db.engine import when_committed
 from minova.db.models import ComputeNode, Instance
@@ -55,7 +55,7 @@ class Attachments:
             self._ports.delete(port_id, revision)
         return server
 
-    def attach(self, session: Session, instance: LockedInstance, wanted: NewInterface) -> str:
+    def attach(self, session: Session, instance: LockedInstance, interface: NewInterface) -> str:
         """Returns the id of the port that the locked instance has from now on. Can lose `races` and
         `Quotas.race`.
 
@@ -63,65 +63,67 @@ class Attachments:
         IpAddressGenerationFailure if no address is left, Forbidden if the server has too many interfaces. Raises
         BadRequest if the host of the instance has no bridge for the network. Raises OverQuota.
         """
-        self._require_network_of_host(session, instance, wanted)
+        self._require_network_of_host(session, instance, interface)
         numbers = [*ports.numbers_of(session, instance.uuid), *neutron_ports.numbers_of(session, instance.uuid)]
         if len(numbers) >= MAX_NICS:
             raise errors.Forbidden(f"Maximum number of ports exceeded: a server may have {MAX_NICS}.")
         number = max(numbers, default=-1) + 1
         zone = session.scalar(select(Instance.availability_zone).where(Instance.uuid == instance.uuid))
         owner = device_owner(zone)
-        if wanted.service == NEUTRON:
-            return self._attach_neutrons(session, instance, wanted, number, owner)
+        if interface.service == NEUTRON:
+            return self._attach_neutrons(session, instance, interface, number, owner)
         when_committed(session, lambda: self._hints.server_changed(instance.uuid, instance.host))
-        if wanted.port_id is not None:
-            row = ports.lock(session, wanted.port_id)
+        if interface.port_id is not None:
+            row = ports.lock(session, interface.port_id)
             if row is None:
-                raise not_found(wanted.port_id)
+                raise not_found(interface.port_id)
             require_free(row)
-            ports.give_to(session, row.id, instance.uuid, number, owner, wanted.tag)
-            return wanted.port_id
-        if ports.exists(session, wanted.id):  # the request was repeated
-            raise errors.PortInUse(f"Port {wanted.id} is still in use.")
-        made = Port(
-            id=wanted.id,
-            network_id=wanted.network_id,
+            ports.give_to(session, row.id, instance.uuid, number, owner, interface.tag)
+            return interface.port_id
+        if ports.exists(session, interface.id):  # the request was repeated
+            raise errors.PortInUse(f"Port {interface.id} is still in use.")
+        port = Port(
+            id=interface.id,
+            network_id=interface.network_id,
             project_id=instance.project_id,
             device_id=instance.uuid,
             device_owner=owner,
-            security_groups=wanted.security_groups,
-            tag=wanted.tag,
+            security_groups=interface.security_groups,
+            tag=interface.tag,
         )
-        fixed = None if wanted.ip_address is None else (AddressRequest(ip_address=wanted.ip_address),)
-        new = [PortCreation(service_context(), made, fixed, number)]
+        fixed = None if interface.ip_address is None else (AddressRequest(ip_address=interface.ip_address),)
+        new = [PortCreation(service_context(), port, fixed, number)]
         locked = self._ports.lock(session, new)
         self._quotas.take(session, instance.project_id, {"ports": 1})
         self._ports.add(session, new, locked)
-        return wanted.id
+        return interface.id
 
     @staticmethod
     def _attach_neutrons(
-        session: Session, instance: LockedInstance, wanted: NewInterface, number: int, owner: str
+        session: Session, instance: LockedInstance, interface: NewInterface, number: int, owner: str
     ) -> str:
         """Attaches a Neutron port, which the API or the user has made. The host calls a conductor to bind it."""
-        port_id = wanted.port_id or wanted.id
+        port_id = interface.port_id or interface.id
         if neutron_ports.held(session, [port_id]):
             raise errors.PortInUse(f"Port {port_id} is still in use.")
-        nic = msgspec.structs.replace(wanted, port_id=port_id)
-        made = wanted.port_id is None
-        neutron_ports.add(session, instance.uuid, instance.project_id, owner, {number: nic}, made=made)
+        nic = msgspec.structs.replace(interface, port_id=port_id)
+        made_for_instance = interface.port_id is None
+        neutron_ports.add(
+            session, instance.uuid, instance.project_id, owner, {number: nic}, made_for_instance=made_for_instance
+        )
         return port_id
 
     @staticmethod
-    def _require_network_of_host(session: Session, instance: LockedInstance, wanted: NewInterface) -> None:
-        if wanted.segment is None:
+    def _require_network_of_host(session: Session, instance: LockedInstance, interface: NewInterface) -> None:
+        if interface.segment is None:
             return
         query = select(ComputeNode.bridges).where(
             ComputeNode.host == instance.host, ComputeNode.hypervisor_hostname == instance.node
         )
         bridges = session.scalar(query)
-        if bridges is not None and wanted.segment not in bridges:
+        if bridges is not None and interface.segment not in bridges:
             raise errors.BadRequest(
-                f"Network {wanted.network_id} is not usable for instance {instance.uuid}: its host is not on that network."
+                f"Network {interface.network_id} is not usable for instance {instance.uuid}: its host is not on that network."
             )
 
     def require(self, session: Session, instance_uuid: str, port_id: str) -> None:
@@ -168,7 +170,7 @@ class Attachments:
             when_committed(session, lambda: self._hints.members_changed(detached.groups))
 
 
-def warn_of_foreign_ports(worker: Worker) -> None:
+def warn_of_foreign_ports(worker: TaskWorker) -> None:
     """Warn, in a conductor without Neutron, of Neutron ports in the database: it neither binds nor deletes them."""
     with worker.db.read() as session:
         has_some = neutron_ports.are_there(session)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.conductor.network.servers import Allocation, nics_of
+from minova.conductor.network.servers import InterfaceAllocation, nics_of
 from minova.conductor.tasks.races import Races
 from minova.objects.network.vif import Vif
 from minova.objects.requests.server_request import CreateServers
@@ -29,13 +29,13 @@ class NetworkBackend(Protocol):
         """The races that the transaction that writes servers can lose because of their networks."""
         ...
 
-    def lock(self, session: Session, creations: Sequence[Allocation]) -> Any:
+    def lock(self, session: Session, creations: Sequence[InterfaceAllocation]) -> Any:
         """Locks and returns what `allocate` needs for these creations. Raises NotFound errors for what was deleted
         since the API has seen it.
         """
         ...
 
-    def allocate(self, session: Session, creations: Sequence[Allocation], locked: Any) -> None:
+    def allocate(self, session: Session, creations: Sequence[InterfaceAllocation], locked: Any) -> None:
         """Gives each server its interfaces. Raises IpAddressGenerationFailure if too few addresses are left, PortInUse
         if another server has the port.
         """
@@ -60,7 +60,7 @@ class NetworkBackend(Protocol):
         ...
 
 
-class Locked(NamedTuple):
+class BackendLocks(NamedTuple):
     """What `lock` of each service returned."""
 
     by_service: Mapping[str, Any]
@@ -80,11 +80,13 @@ class NetworkBackends:
         """
         return self._of(request).races
 
-    def lock(self, session: Session, creations: Sequence[Allocation]) -> Locked:
+    def lock(self, session: Session, creations: Sequence[InterfaceAllocation]) -> BackendLocks:
         by_service = _by_service(creations)
-        return Locked({service: self._backends[service].lock(session, those) for service, those in by_service.items()})
+        return BackendLocks(
+            {service: self._backends[service].lock(session, those) for service, those in by_service.items()}
+        )
 
-    def allocate(self, session: Session, creations: Sequence[Allocation], locked: Locked) -> None:
+    def allocate(self, session: Session, creations: Sequence[InterfaceAllocation], locked: BackendLocks) -> None:
         for service, those in _by_service(creations).items():
             self._named(service).allocate(session, those, locked.by_service[service])
 
@@ -104,9 +106,9 @@ class NetworkBackends:
         return backend
 
 
-def _by_service(creations: Sequence[Allocation]) -> dict[str, list[Allocation]]:
+def _by_service(creations: Sequence[InterfaceAllocation]) -> dict[str, list[InterfaceAllocation]]:
     """Groups the creations by service, in the order in which services are locked."""
-    by_service: dict[str, list[Allocation]] = {}
+    by_service: dict[str, list[InterfaceAllocation]] = {}
     for creation in creations:
         by_service.setdefault(service_of(creation.request), []).append(creation)
     return dict(sorted(by_service.items()))

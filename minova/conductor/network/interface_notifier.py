@@ -16,8 +16,8 @@ from collections.abc import Collection, Iterable
 from functools import partial
 
 from minova.conductor.compute_messages import ComputeClient
-from minova.conductor.tasks.pools import Kind
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.pools import WorkKind
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import service_context
 from minova.db.networks import group_members, networks, security_groups
 
@@ -74,7 +74,7 @@ class InterfaceNotifier:
     The first change after a quiet time is sent at once, unless it is a server that is being created.
     """
 
-    def __init__(self, worker: Worker, computes: ComputeClient) -> None:
+    def __init__(self, worker: TaskWorker, computes: ComputeClient) -> None:
         self._worker = worker
         self._rules = _Stream(worker, computes, RULES_INTERVAL, RULES_INTERVAL)
         self._members = _Stream(worker, computes, MEMBERS_INTERVAL, LONGEST_MEMBERS_INTERVAL)
@@ -116,7 +116,7 @@ class InterfaceNotifier:
 class _Stream:
     """Sends changes one after the other, at least `interval` seconds apart."""
 
-    def __init__(self, worker: Worker, computes: ComputeClient, interval: float, longest: float) -> None:
+    def __init__(self, worker: TaskWorker, computes: ComputeClient, interval: float, longest: float) -> None:
         self._worker = worker
         self._computes = computes
         self._interval = interval
@@ -139,7 +139,7 @@ class _Stream:
         try:
             # Each job has a name of its own, because a running job may have read the rows before this change.
             work = partial(self._work, due)
-            self._worker.in_background(service_context(), Kind.HINT, ("interfaces", str(uuid.uuid4())), work)
+            self._worker.in_background(service_context(), WorkKind.HINT, ("interfaces", str(uuid.uuid4())), work)
         except BaseException:
             with self._lock:
                 self._dues.remove(due)
@@ -187,7 +187,7 @@ class _Stream:
         # new numbers.
         with self._worker.db.read() as session:
             naming = security_groups.hosts_naming(session, numbers.keys())
-            known = group_members.of_numbers(session, numbers) if naming else {}
+            members = group_members.of_numbers(session, numbers) if naming else {}
         for host, groups in sorted(naming.items()):
-            of_host = tuple(known[group] for group in sorted(groups) if group in known)
+            of_host = tuple(members[group] for group in sorted(groups) if group in members)
             self._computes.refresh_members(service_context(), host, of_host)

@@ -10,7 +10,7 @@ from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.local_ranges import LocalRanges
 from minova.conductor.network.revisions import changed, require_revision
 from minova.conductor.quotas import Quotas
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.networks import NetworksApi
 from minova.db.engine import when_committed
@@ -22,7 +22,7 @@ from minova.objects.network.network import Network
 
 
 class Networks(NetworksApi):
-    def __init__(self, worker: Worker, quotas: Quotas, ranges: LocalRanges, hints: InterfaceNotifier) -> None:
+    def __init__(self, worker: TaskWorker, quotas: Quotas, ranges: LocalRanges, hints: InterfaceNotifier) -> None:
         self._worker = worker
         self._quotas = quotas
         self._hints = hints

@@ -31,7 +31,7 @@ from minova.conductor.network.revisions import changed, require_revision
 from minova.conductor.network.security.security_groups import SecurityGroups, lock_for_ports, lock_groups
 from minova.conductor.quotas import Quotas, refused
 from minova.conductor.tasks.races import Race, Races, repeat_lost
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.networks import PortsApi
 from minova.contracts.conductor.computes.interfaces import HostInterfacesApi
@@ -108,7 +108,7 @@ def _named_groups(port: Port) -> tuple[str, ...]:
 
 
 class Ports(PortsApi, HostInterfacesApi):
-    def __init__(self, worker: Worker, quotas: Quotas, groups: SecurityGroups, hints: InterfaceNotifier) -> None:
+    def __init__(self, worker: TaskWorker, quotas: Quotas, groups: SecurityGroups, hints: InterfaceNotifier) -> None:
         self._worker = worker
         self._quotas = quotas
         self._groups = groups

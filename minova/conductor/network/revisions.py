@@ -5,7 +5,7 @@ from typing import Protocol
 from minova import errors
 
 
-class Revised(Protocol):
+class RevisedRow(Protocol):
     """A locked row."""
 
     @property
@@ -16,7 +16,7 @@ def changed(kind: str, identity: str) -> errors.RevisionNumberConstraintFailed:
     return errors.RevisionNumberConstraintFailed(f"The {kind} {identity} has changed meanwhile. Please try again.")
 
 
-def require_revision(row: Revised, revision: int | None) -> None:
+def require_revision(row: RevisedRow, revision: int | None) -> None:
     """`revision`: that the request requires; None: any. Raises PreconditionFailed if the row has another one."""
     if revision is not None and revision != row.revision_number:
         raise errors.PreconditionFailed(f"Constrained to {revision}, but current revision is {row.revision_number}")

@@ -24,7 +24,7 @@ from minova.objects.requests.server_request import CreateServers, ServerRequest
 _NICS = Decoder(tuple[RequestedNic, ...])
 
 
-class Allocation(NamedTuple):
+class InterfaceAllocation(NamedTuple):
     """The servers of one request that are to get their interfaces."""
 
     ctx: RequestContext
@@ -53,7 +53,7 @@ def new_ports(request: CreateServers) -> int:
     return sum(nic.port_id is None and not nic.service for nic in nics_of(request))
 
 
-def _new_ports(creations: Sequence[Allocation]) -> list[PortCreation]:
+def _new_ports(creations: Sequence[InterfaceAllocation]) -> list[PortCreation]:
     """Returns the ports to be made for these servers, each with a new id."""
     return [
         PortCreation(
@@ -89,7 +89,7 @@ class ServerPorts:
         """Call after the transaction: the addresses of the new servers become members of their groups."""
         self._hints.servers_created(instance_uuids)
 
-    def lock(self, session: Session, creations: Sequence[Allocation]) -> LockedForServers:
+    def lock(self, session: Session, creations: Sequence[InterfaceAllocation]) -> LockedForServers:
         """Locks and returns what these creations need, in the order that all writers use.
 
         Raises NetworkNotFound, PortNotFound or SecurityGroupNotFound if that was deleted since the API has seen it.
@@ -100,7 +100,7 @@ class ServerPorts:
         new = _new_ports(creations)
         return LockedForServers(new, self._ports.lock(session, new, {nic.network_id for nic in nics}))
 
-    def allocate(self, session: Session, creations: Sequence[Allocation], locked: LockedForServers) -> None:
+    def allocate(self, session: Session, creations: Sequence[InterfaceAllocation], locked: LockedForServers) -> None:
         """Gives each server its interfaces. Raises IpAddressGenerationFailure if too few addresses are left, PortInUse
         if another server has the port.
         """

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.network.revisions import changed, require_revision
 from minova.conductor.quotas import Quotas
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.networks import SubnetPoolsApi
 from minova.db.models import Network as NetworkRow
@@ -39,7 +39,7 @@ _SECOND_DEFAULT = (
 
 
 class SubnetPools(SubnetPoolsApi):
-    def __init__(self, worker: Worker, quotas: Quotas) -> None:
+    def __init__(self, worker: TaskWorker, quotas: Quotas) -> None:
         self._worker = worker
         self._quotas = quotas
 
@@ -85,9 +85,9 @@ class SubnetPools(SubnetPoolsApi):
 
 def lock_of(session: Session, requested: Collection[Subnet]) -> Mapping[str, Row]:
     """Returns the locked pools of these subnets by id. Raises SubnetPoolNotFound."""
-    wanted = {subnet.subnetpool_id for subnet in requested if subnet.subnetpool_id is not None}
-    locked = rows.lock_several(session, wanted)
-    for missing in sorted(wanted - locked.keys()):
+    pool_ids = {subnet.subnetpool_id for subnet in requested if subnet.subnetpool_id is not None}
+    locked = rows.lock_several(session, pool_ids)
+    for missing in sorted(pool_ids - locked.keys()):
         raise _not_found(missing)
     return locked
 

@@ -16,7 +16,7 @@ from minova.conductor.network.networks import not_found
 from minova.conductor.network.revisions import changed, require_revision
 from minova.conductor.quotas import Quotas
 from minova.conductor.tasks.races import Race, repeat_lost
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.networks import SubnetsApi
 from minova.db.engine import when_committed
@@ -33,7 +33,7 @@ PORT_GONE = Race(IntegrityError, tries=3)
 
 
 class Subnets(SubnetsApi):
-    def __init__(self, worker: Worker, quotas: Quotas, ranges: LocalRanges, hints: InterfaceNotifier) -> None:
+    def __init__(self, worker: TaskWorker, quotas: Quotas, ranges: LocalRanges, hints: InterfaceNotifier) -> None:
         self._worker = worker
         self._quotas = quotas
         self._hints = hints
@@ -55,21 +55,21 @@ class Subnets(SubnetsApi):
             # Before the work that it limits.
             for project_id, count in sorted(Counter(subnet.project_id for subnet in subnets).items()):
                 self._quotas.take(session, project_id, {"subnets": count})
-            made = []
+            created_subnets = []
             for requested in subnets:
                 row, is_exclusive = locked[requested.network_id]
                 subnet = subnet_pools.with_range(session, requested, pools, row)
                 _require_no_overlap(session, row, subnet)
                 if is_exclusive:
                     self._ranges.require(session, row, [subnet.cidr], any_range=any_range)
-                made.append(
+                created_subnets.append(
                     subnet_rows.add(session, subnet, row.id, self._worker.at(), subnet_pools.row_id(pools, subnet))
                 )
                 if subnet.is_automatic:
                     _give_to_ports(session, subnet, row.id)
             for network_id in sorted(locked):
                 when_committed(session, partial(self._hints.network_changed, network_id))
-            return tuple(made)
+            return tuple(created_subnets)
 
         return repeat_lost(lambda: self._quotas.counted(work), [PORT_GONE])
 

@@ -3,7 +3,7 @@
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.networks import NetworkTagsApi
 from minova.db.networks import tags
@@ -11,7 +11,7 @@ from minova.objects.network.network import MAX_TAGS
 
 
 class NetworkTags(NetworkTagsApi):
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: TaskWorker) -> None:
         self._worker = worker
 
     def update_network_tags(

@@ -61,7 +61,7 @@ _UNVERSIONED = {
 _DELETED, _ACTIVE = VmState.DELETED, (VmState.ACTIVE, None)
 
 
-class Note(NamedTuple):
+class EventNote(NamedTuple):
     """`host` is where the event happens. The instance's own row may not name it yet, or no longer. `new_flavor`: the size that a move
     is about to give it.
     """
@@ -82,7 +82,7 @@ class Event(NamedTuple):
     `failure`: kind and text.
     `change`: the states before and after, of an update.
     `only_versioned`: Nova has no unversioned notification for it.
-    `new_flavor`: see Note.
+    `new_flavor`: see EventNote.
     """
 
     what: str
@@ -103,7 +103,7 @@ class NotifiedSession(RecordingSession):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.notes: list[Note] = []
+        self.notes: list[EventNote] = []
         self.images: dict[str, str] = {}
 
 
@@ -118,7 +118,7 @@ def note(
 ) -> None:
     """Record an event that is notified after the commit, if notifications are enabled."""
     if isinstance(session, NotifiedSession):
-        session.notes.extend(Note(uuid, what, host, kind, reason, new_flavor) for uuid in uuids)
+        session.notes.extend(EventNote(uuid, what, host, kind, reason, new_flavor) for uuid in uuids)
 
 
 def note_image(session: Session, uuid: str, image_id: str | None) -> None:
@@ -127,7 +127,7 @@ def note_image(session: Session, uuid: str, image_id: str | None) -> None:
         session.images[uuid] = image_id
 
 
-class Notifications:
+class InstanceNotifications:
     """`observe` a transaction, and notifications of its changes are sent. `clock`: seconds since the epoch."""
 
     def __init__(self, conf: cfg.ConfigOpts, notifier: Notifier, *, host: str, clock: Callable[[], float]) -> None:
@@ -143,31 +143,39 @@ class Notifications:
         return self._observe if self._notifier.enabled else None
 
     def _observe(self, session: NotifiedSession) -> None:
-        made: list[Notice] = []
-        event.listen(session, "before_commit", lambda one: made.extend(self._made(one)), once=True)
-        when_committed(session, lambda: self._notifier.send(*made))
+        notices: list[Notice] = []
+        event.listen(
+            session, "before_commit", lambda notified_session: notices.extend(self._made(notified_session)), once=True
+        )
+        when_committed(session, lambda: self._notifier.send(*notices))
 
     def _made(self, session: NotifiedSession) -> Iterator[Notice]:
         changes, notes = session.state_changes, session.notes
         uuids = {change.uuid for change in changes} | {note.uuid for note in notes}
-        known = instances.by_uuids(session, uuids)
-        details = _details(session, known) if self._notifier.versioned else {}
+        instances_by_uuid = instances.by_uuids(session, uuids)
+        details = _details(session, instances_by_uuid) if self._notifier.versioned else {}
 
-        def made(uuid: str, events: Callable[[], Iterable[Event]]) -> list[Notice]:
+        def notices_of(uuid: str, events: Callable[[], Iterable[Event]]) -> list[Notice]:
             return self._guarded(
                 uuid, lambda: [notice for event in events() for notice in self._notices(event, details.get(uuid))]
             )
 
-        for one in notes:
-            if one.event == BUILD_FAILED:
-                yield from self._guarded(one.uuid, lambda one=one: self._failed(session, one, known[one.uuid]))  # type: ignore[misc]
+        for event_note in notes:
+            if event_note.event == BUILD_FAILED:
+                yield from self._guarded(
+                    event_note.uuid,
+                    lambda event_note=event_note: self._failed(session, event_note, instances_by_uuid[event_note.uuid]),  # type: ignore[misc]
+                )
             else:
-                yield from made(one.uuid, lambda one=one: [_noted(one, known[one.uuid])])  # type: ignore[misc]
+                yield from notices_of(
+                    event_note.uuid,
+                    lambda event_note=event_note: [_noted(event_note, instances_by_uuid[event_note.uuid])],  # type: ignore[misc]
+                )
         # A failed evacuation leaves the server as it was, which is the state of a rebuild that is done.
         failed = {note.uuid for note in notes if note.event == REBUILD_ERROR}
         for change in changes:
-            events = partial(self._changed, change, known[change.uuid], has_failed=change.uuid in failed)
-            yield from made(change.uuid, events)
+            events = partial(self._changed, change, instances_by_uuid[change.uuid], has_failed=change.uuid in failed)
+            yield from notices_of(change.uuid, events)
 
     def _guarded(self, uuid: str, make: Callable[[], Iterable[Notice]]) -> list[Notice]:
         """Returns no notification if it cannot be made, because neither its transaction nor other notifications may
@@ -181,7 +189,7 @@ class Notifications:
             LOG.exception("A notification of instance %s cannot be made", uuid)
             return []
 
-    def _failed(self, session: Session, note: Note, instance: objects.Instance) -> Iterator[Notice]:
+    def _failed(self, session: Session, note: EventNote, instance: objects.Instance) -> Iterator[Notice]:
         """The build has ended in ERROR."""
         spec, _ = request_specs.load(session, [instance.reservation_id])[instance.reservation_id]
         event_type, ctx = f"compute_task.{note.event}", bound_context()
@@ -233,7 +241,7 @@ class Notifications:
             yield Notice(ctx, f"nova-{service}:{host}", f"instance.{event.what}", payload, priority, versioned=True)
 
 
-def _noted(note: Note, instance: objects.Instance) -> Event:
+def _noted(note: EventNote, instance: objects.Instance) -> Event:
     is_versioned = note.event.partition(".")[0] in _ONLY_VERSIONED
     if note.event.endswith(".error"):
         failure = (note.kind, note.reason)
@@ -279,25 +287,25 @@ def _notified(task_state: TaskState | None) -> ServerAction | None:
     return action if action is not None and action.notification else None
 
 
-def _details(session: NotifiedSession, known: Mapping[str, objects.Instance]) -> dict[str, Details]:
+def _details(session: NotifiedSession, instances_by_uuid: Mapping[str, objects.Instance]) -> dict[str, Details]:
     """Returns by instance what only versioned notifications contain."""
-    tagged = tags.of_instances(session, known)
-    asked = actions.initiators(session, known, bound_context().request_id)
-    found: dict[str, Details] = {}
-    for uuids in chunked(sorted(known)):
+    tagged = tags.of_instances(session, instances_by_uuid)
+    initiators = actions.initiators(session, instances_by_uuid, bound_context().request_id)
+    details: dict[str, Details] = {}
+    for uuids in chunked(sorted(instances_by_uuid)):
         columns = (Instance.uuid, Instance.description, Instance.locked_by, Instance.locked_reason)
         for uuid, description, locked_by, reason in session.execute(select(*columns).where(Instance.uuid.in_(uuids))):
-            one = known[uuid]
-            found[uuid] = Details(
+            instance = instances_by_uuid[uuid]
+            details[uuid] = Details(
                 description=description,
                 locked=locked_by is not None,
                 locked_reason=reason,
                 tags=tagged.get(uuid, ()),
-                key_pair=key_pairs.find(session, one.user_id, one.key_name) if one.key_name else None,
+                key_pair=key_pairs.find(session, instance.user_id, instance.key_name) if instance.key_name else None,
                 image_id=session.images.get(uuid),
-                initiator=asked.get(uuid),
+                initiator=initiators.get(uuid),
             )
-    return found
+    return details
 
 
 def _is_done(action: ServerAction, before: State, after: State) -> bool:

@@ -14,7 +14,7 @@ from minova.conductor.quotas import Quotas
 from minova.conductor.servers.finish import announce_hosts, confirm_finished_move, servers_quota
 from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.servers.terminate import Abandon
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.servers import ServerAttributesApi
 from minova.db import quotas
@@ -36,7 +36,7 @@ _RESET = Failure(kind="Interrupted", details="an administrator has reset the sta
 
 
 class ServerAttributes(ServerAttributesApi):
-    def __init__(self, worker: Worker, quotas: Quotas, abandon: Abandon, default_zone: str) -> None:
+    def __init__(self, worker: TaskWorker, quotas: Quotas, abandon: Abandon, default_zone: str) -> None:
         """`abandon` ends an action in progress."""
         self._worker = worker
         self._abandon = abandon

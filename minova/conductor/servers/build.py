@@ -24,7 +24,7 @@ from minova.conductor.servers import evacuations
 from minova.conductor.servers.finish import fail_builds
 from minova.conductor.tasks.batches import together_or_alone
 from minova.conductor.tasks.group_commit import GroupCommit
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.models import Task
@@ -59,7 +59,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     build_extras: dict[str, Any] = {}
 
 
-class Scheduled(NamedTuple):
+class ScheduledReservation(NamedTuple):
     """A reservation, and the hosts that the scheduler has chosen for its instances."""
 
     ctx: RequestContext
@@ -80,7 +80,7 @@ class BuildInstances:
     def __init__(
         self,
         conf: cfg.ConfigOpts,
-        worker: Worker,
+        worker: TaskWorker,
         scheduler: SchedulerApi,
         computes: ComputeClient,
         groups: Groups,
@@ -94,7 +94,7 @@ class BuildInstances:
         self._groups = groups
         self._worker = worker
         self._scheduler = scheduler
-        self._commits: GroupCommit[Scheduled, list[Build]] = GroupCommit(worker, self._commit)
+        self._commits: GroupCommit[ScheduledReservation, list[Build]] = GroupCommit(worker, self._commit)
         self._computes = computes
 
     def reschedule(self, ctx: RequestContext, reservation_id: str, epochs: Mapping[str, int]) -> None:
@@ -131,7 +131,7 @@ class BuildInstances:
             self._persist(lambda session: self._fail(session, reservation, failure, broke))
             return
         if answer.selections:
-            scheduled = Scheduled(ctx, reservation, answer)
+            scheduled = ScheduledReservation(ctx, reservation, answer)
             builds = self._worker.repeat(RESULT, lambda: self._commits.run(scheduled), SCHEDULE_WAIT)
             self._computes.build(ctx, builds)
         else:
@@ -229,7 +229,7 @@ class BuildInstances:
             request_specs.add_diagnoses(session, [(diagnosis, [*held.tasks])], at)
         fail_builds(session, held.instances, ended, failure, at, self._worker.now(), self._hints)
 
-    def _commit(self, session: Session, scheduled: Sequence[Scheduled]) -> list[list[Build]]:
+    def _commit(self, session: Session, scheduled: Sequence[ScheduledReservation]) -> list[list[Build]]:
         """Write the intents: which attempt of which instance belongs to which host. The hosts get messages only
         afterwards.
 

@@ -18,13 +18,13 @@ from minova import errors
 from minova.conductor.catalogue.server_groups import HINT
 from minova.conductor.compute_messages import BuildExtras
 from minova.conductor.network.backend import NetworkBackends
-from minova.conductor.network.servers import Allocation, new_ports, segments_of
+from minova.conductor.network.servers import InterfaceAllocation, new_ports, segments_of
 from minova.conductor.quotas import Quotas
 from minova.conductor.servers.build import SCHEDULE_WAIT, BuildInstances, Reservation
 from minova.conductor.tasks.group_commit import GroupCommit
-from minova.conductor.tasks.pools import Kind
+from minova.conductor.tasks.pools import WorkKind
 from minova.conductor.tasks.races import Race, repeat_lost
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.base import numbers
 from minova.contracts.compute import ComputeApi
@@ -66,7 +66,7 @@ class CreateResult(NamedTuple):
     new: bool
 
 
-class Creation(NamedTuple):
+class ServerCreation(NamedTuple):
     """A request, and what is written for it unless it is a repetition."""
 
     ctx: RequestContext
@@ -82,7 +82,7 @@ class Servers(CreateServersApi):
     def __init__(
         self,
         conf: cfg.ConfigOpts,
-        worker: Worker,
+        worker: TaskWorker,
         builds: BuildInstances,
         quotas: Quotas,
         networks: NetworkBackends,
@@ -95,7 +95,7 @@ class Servers(CreateServersApi):
         self._quotas = quotas
         self._levels = levels
         self._networks = networks
-        self._creations: GroupCommit[Creation, CreateResult] = GroupCommit(worker, self._write)
+        self._creations: GroupCommit[ServerCreation, CreateResult] = GroupCommit(worker, self._write)
 
     def create_servers(
         self,
@@ -150,7 +150,7 @@ class Servers(CreateServersApi):
                 f"{what} need compute {WITH_DRIVES}, and the oldest compute service that runs has {level}"
             )
 
-    def _creation(self, ctx: RequestContext, request: CreateServers, key_pair: KeyPair | None) -> Creation:
+    def _creation(self, ctx: RequestContext, request: CreateServers, key_pair: KeyPair | None) -> ServerCreation:
         spec = spec_of(ctx, request, self._conf.pci.alias)
         reservation = Reservation(
             id=f"r-{uuid.uuid4().hex[:16]}",
@@ -165,9 +165,9 @@ class Servers(CreateServersApi):
                 }
             ),
         )
-        return Creation(ctx, request, reservation, spec, key_pair)
+        return ServerCreation(ctx, request, reservation, spec, key_pair)
 
-    def _create(self, creation: Creation) -> CreateResult:
+    def _create(self, creation: ServerCreation) -> CreateResult:
         """Raises ServiceUnavailable if the database is away. The rows may be written nevertheless if the connection
         broke at the commit, so the tasks are looked for in the background.
         """
@@ -181,9 +181,9 @@ class Servers(CreateServersApi):
 
     def _in_background(self, ctx: RequestContext, reservation: Reservation, work: Callable[[], None]) -> None:
         what = (reservation.id, frozenset(reservation.epochs.values()))
-        self._worker.in_background(ctx, Kind.SCHEDULE, what, work)
+        self._worker.in_background(ctx, WorkKind.SCHEDULE, what, work)
 
-    def _write(self, session: Session, creations: Sequence[Creation]) -> list[CreateResult]:
+    def _write(self, session: Session, creations: Sequence[ServerCreation]) -> list[CreateResult]:
         """Writes simultaneous requests together, in as many statements as one."""
         earlier = [earlier_answer(session, creation.ctx, creation.request) for creation in creations]
         new = [creation for creation, answer in zip(creations, earlier, strict=True) if answer is None]
@@ -194,8 +194,10 @@ class Servers(CreateServersApi):
             for creation, answer in zip(creations, earlier, strict=True)
         ]
 
-    def _insert(self, session: Session, new: Sequence[Creation]) -> None:
-        allocations = [Allocation(creation.ctx, creation.request, [*creation.reservation.epochs]) for creation in new]
+    def _insert(self, session: Session, new: Sequence[ServerCreation]) -> None:
+        allocations = [
+            InterfaceAllocation(creation.ctx, creation.request, [*creation.reservation.epochs]) for creation in new
+        ]
         networks = self._networks.lock(session, allocations)
         self._count(session, new)
         at = self._worker.at()
@@ -218,7 +220,7 @@ class Servers(CreateServersApi):
         if request_rows:
             request_specs.add_create_requests(session, request_rows)
 
-    def _count(self, session: Session, new: Sequence[Creation]) -> None:
+    def _count(self, session: Session, new: Sequence[ServerCreation]) -> None:
         """Take the quotas in the order of the projects, so that two transactions do not deadlock."""
         by_project: dict[str, Counter[str]] = {}
         for creation in new:
@@ -227,7 +229,7 @@ class Servers(CreateServersApi):
         for project_id, counts in sorted(by_project.items()):
             self._quotas.take(session, project_id, counts)
 
-    def _join_group(self, session: Session, creation: Creation) -> None:
+    def _join_group(self, session: Session, creation: ServerCreation) -> None:
         group = creation.spec.get_scheduler_hint(HINT)
         if not group:
             return
@@ -235,7 +237,7 @@ class Servers(CreateServersApi):
         if not server_groups.join(session, group, creation.reservation.epochs, most):
             raise errors.BadRequest(f"Server group {group} could not be found.")
 
-    def _task_rows(self, creation: Creation, action_ids: Mapping[str, int], at: datetime) -> list[dict[str, Any]]:
+    def _task_rows(self, creation: ServerCreation, action_ids: Mapping[str, int], at: datetime) -> list[dict[str, Any]]:
         task = {
             "kind": "build",
             "reservation_id": creation.reservation.id,
@@ -259,7 +261,7 @@ def counted(request: CreateServers, count: int = 1) -> dict[str, int]:
     return of_servers(request.flavor, count) | ({"ports": count * ports} if ports else {})
 
 
-def instance_rows(creation: Creation, at: datetime) -> list[dict[str, Any]]:
+def instance_rows(creation: ServerCreation, at: datetime) -> list[dict[str, Any]]:
     columns: dict[str, Any] = {
         "created_at": at,
         "numa_topology": creation.spec.numa_topology,
@@ -272,7 +274,7 @@ def instance_rows(creation: Creation, at: datetime) -> list[dict[str, Any]]:
     ]
 
 
-def action_rows(creation: Creation, at: datetime) -> list[dict[str, Any]]:
+def action_rows(creation: ServerCreation, at: datetime) -> list[dict[str, Any]]:
     common = {
         "action": "create",
         "request_id": creation.ctx.request_id,
@@ -283,7 +285,7 @@ def action_rows(creation: Creation, at: datetime) -> list[dict[str, Any]]:
     return [{"instance_uuid": instance_uuid, **common} for instance_uuid in creation.reservation.epochs]
 
 
-def create_request_row(creation: Creation, at: datetime) -> dict[str, Any]:
+def create_request_row(creation: ServerCreation, at: datetime) -> dict[str, Any]:
     return {
         "request_uuid": creation.request.request_uuid,
         "project_id": creation.ctx.project_id,
@@ -301,7 +303,7 @@ def _refusal(error: OverQuota, request: CreateServers) -> errors.Forbidden:
     return errors.Forbidden(refusal_text(error.over, spans))
 
 
-def _answer(creation: Creation) -> CreatedServers:
+def _answer(creation: ServerCreation) -> CreatedServers:
     return CreatedServers(
         reservation_id=creation.reservation.id,
         instance_uuids=tuple(creation.reservation.epochs),

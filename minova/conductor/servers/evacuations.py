@@ -48,8 +48,8 @@ def claimed(session: Session, rows: Iterable[Instance], at: datetime, now: Colum
     moving = migrations.lock_evacuations(session, evacuating)
     for uuid, migration in moving.items():
         fitted = evacuating[uuid].numa_topology
-        made = replace(migration, status="pre-migrating", has_switched=True, new_numa_topology=fitted)
-        migrations.write(session, made, at, now)
+        claimed_migration = replace(migration, status="pre-migrating", has_switched=True, new_numa_topology=fitted)
+        migrations.write(session, claimed_migration, at, now)
     return {migration.source_compute for migration in moving.values()}
 
 
@@ -65,8 +65,8 @@ def arrived(
     for uuid, migration in moving.items():
         # Earlier moves may have left the last copy of what the disks had.
         migrations.change_holds(session, [uuid], Hold.LAST if uuid in lost else Hold.NONE, at, now)
-        made = replace(migration, status="done", cleanup_host=migration.source_compute)
-        migrations.write(session, made, at, now)
+        ended_migration = replace(migration, status="done", cleanup_host=migration.source_compute)
+        migrations.write(session, ended_migration, at, now)
         if migration.new_vm_state is VmState.STOPPED:
             active, stopped = (VmState.ACTIVE, None), (VmState.STOPPED, None)
             instances.transition(session, [uuid], [active], stopped, updated_at=at)

@@ -46,8 +46,8 @@ UNSHELVING: tuple[State, ...] = tuple((VmState.SHELVED_OFFLOADED, step) for step
 
 def announce_hosts(session: Session, hosts: Iterable[str | None], now: ColumnElement[float]) -> None:
     """Report in the change feed that these hosts look different in host tables now."""
-    known = {host for host in hosts if host is not None}
-    changes.append(session, services.node_ids(session, *known), now)
+    names = {host for host in hosts if host is not None}
+    changes.append(session, services.node_ids(session, *names), now)
 
 
 def servers_quota(session: Session, instance: LockedInstance) -> dict[str, int]:
@@ -149,10 +149,10 @@ def finish_delete(
         left = next((host for host in (migration.dest_compute, migration.source_compute) if host in owing), None)
         left = None if migration.is_evacuation else left
         migrations.write(session, msgspec.structs.replace(migration, status="error", cleanup_host=left), at, now)
-    touched = {host for one in moving for host in (one.source_compute, one.dest_compute)}
+    touched = {host for migration in moving for host in (migration.source_compute, migration.dest_compute)}
     announce_hosts(session, {locked.host, *touched}, now)
     claims.release(session, [uuid], now, claim_number=claim_number)
-    claims.release(session, [one.uuid for one in moving], now)
+    claims.release(session, [migration.uuid for migration in moving], now)
 
 
 def confirm_finished_move(session: Session, locked: LockedInstance, at: datetime, now: ColumnElement[float]) -> None:

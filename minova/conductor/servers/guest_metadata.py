@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.compute_messages import zones_of_hosts
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.servers import ServerPasswordsApi
 from minova.contracts.conductor.metadata import MetadataOfHostsApi, MetadataOfProjectsApi
@@ -17,7 +17,7 @@ from minova.objects.guests.guest_metadata import LONGEST_PASSWORD, PASSWORD, Gue
 
 
 class GuestMetadatas(ServerPasswordsApi, MetadataOfHostsApi, MetadataOfProjectsApi):
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: TaskWorker) -> None:
         self._worker = worker
 
     def metadata_of_address(self, ctx: RequestContext, host: str, address: str, network_id: str) -> GuestMetadata:
@@ -52,25 +52,25 @@ class GuestMetadatas(ServerPasswordsApi, MetadataOfHostsApi, MetadataOfProjectsA
         locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
         if locked is None or locked.deleted:
             raise errors.NotFound(f"Instance {instance_uuid} could not be found.")
-        known = instances.system_metadata_of(session, instance_uuid)
-        if password and known.get(PASSWORD):
+        system_metadata = instances.system_metadata_of(session, instance_uuid)
+        if password and system_metadata.get(PASSWORD):
             raise errors.Conflict("There is a password already.")
-        values = {**known, PASSWORD: password}
+        values = {**system_metadata, PASSWORD: password}
         instances.set_attributes(session, instance_uuid, self._worker.at(), {"system_metadata": values})
 
 
 def _on_host(session: Session, host: str, address: str, network_id: str) -> str:
-    found = guests.on_host(session, host, address, network_id)
-    if found is None:
+    instance_uuid = guests.on_host(session, host, address, network_id)
+    if instance_uuid is None:
         raise errors.NotFound(f"No instance of this host has the address {address[:64]}.")
-    return found
+    return instance_uuid
 
 
 def _of_project(session: Session, instance_uuid: str, project_id: str) -> str:
-    found = instances.by_uuids(session, [instance_uuid]).get(instance_uuid) if len(instance_uuid) <= 36 else None
-    if found is None or found.deleted or found.project_id != project_id:
+    instance = instances.by_uuids(session, [instance_uuid]).get(instance_uuid) if len(instance_uuid) <= 36 else None
+    if instance is None or instance.deleted or instance.project_id != project_id:
         raise errors.NotFound(f"Instance {instance_uuid[:64]} could not be found.")
-    return found.uuid
+    return instance.uuid
 
 
 def _metadata(session: Session, instance_uuid: str) -> GuestMetadata:

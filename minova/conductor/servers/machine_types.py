@@ -26,11 +26,11 @@ class InvalidUpdate(errors.BadRequest):
     """The server would get another kind of machine, or an alias in place of a version."""
 
 
-class Unsupported(errors.BadRequest):
+class UnsupportedMachineType(errors.BadRequest):
     """minova does not know this type."""
 
 
-class Updated(NamedTuple):
+class MachineTypeUpdate(NamedTuple):
     now: str
     before: str | None
 
@@ -40,20 +40,23 @@ def recorded(session: Session, uuid: str | None = None) -> dict[str, str | None]
     query = select(Instance.uuid, Instance.system_metadata).where(Instance.deleted_at.is_(None)).order_by(Instance.id)
     if uuid is not None:
         query = query.where(Instance.uuid == uuid)
-    found = {one: (system_metadata or {}).get(MACHINE_TYPE) for one, system_metadata in session.execute(query)}
-    if uuid is not None and not found:
+    machine_types = {
+        instance_uuid: (system_metadata or {}).get(MACHINE_TYPE)
+        for instance_uuid, system_metadata in session.execute(query)
+    }
+    if uuid is not None and not machine_types:
         raise errors.NotFound(f"Instance {uuid} could not be found.")
-    return found
+    return machine_types
 
 
-def update(session: Session, uuid: str, machine_type: str, at: datetime, *, force: bool) -> Updated:
+def update(session: Session, uuid: str, machine_type: str, at: datetime, *, force: bool) -> MachineTypeUpdate:
     """`force`: whatever the server's state, and whatever the type. Raises NotFound, InvalidState, InvalidUpdate or
-    Unsupported; then nothing is changed.
+    UnsupportedMachineType; then nothing is changed.
     """
     before = recorded(session, uuid)[uuid]
     locked = instances.lock(session, [uuid])[uuid]
     if before == machine_type:
-        return Updated(machine_type, before)
+        return MachineTypeUpdate(machine_type, before)
     if not force:
         vm_state = locked.state[0]
         if vm_state not in _OFF:
@@ -63,12 +66,12 @@ def update(session: Session, uuid: str, machine_type: str, at: datetime, *, forc
         _require_update(before, machine_type)
     values = {**instances.system_metadata_of(session, uuid), MACHINE_TYPE: machine_type}
     instances.set_attributes(session, uuid, at, {"system_metadata": values})
-    return Updated(machine_type, before)
+    return MachineTypeUpdate(machine_type, before)
 
 
 def _require_update(before: str | None, machine_type: str) -> None:
     if not _SUPPORTED.fullmatch(machine_type):
-        raise Unsupported(f"Machine type {machine_type} is not supported.")
+        raise UnsupportedMachineType(f"Machine type {machine_type} is not supported.")
     if before is None:
         return
     same_kind = alias_of(before) == alias_of(machine_type)

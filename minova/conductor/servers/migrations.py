@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.servers.builds.reports import require_pinned
 from minova.conductor.servers.finish import announce_hosts
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.computes.moves import MoveReportsApi
 from minova.db.hosts import compute_nodes
@@ -33,7 +33,7 @@ from minova.objects.hosts.pci import InstancePCIRequest
 from minova.objects.requests.request_spec import Selection
 from minova.objects.requests.resource_request import resource_alternatives
 from minova.objects.servers.instance import Instance
-from minova.objects.servers.migration import BEGUN, MOVABLE, Migration, MigrationType, Moved
+from minova.objects.servers.migration import BEGUN, MOVABLE, Migration, MigrationType, MoveState
 from minova.objects.servers.states import State, VmState
 from minova.placement import changes
 from minova.placement.allocations import claims
@@ -58,7 +58,7 @@ ARRIVED = frozenset({"finished", "completed", "done"})
 
 
 class Migrations(MoveReportsApi):
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: TaskWorker) -> None:
         self._worker = worker
 
     def begin_move(
@@ -71,19 +71,19 @@ class Migrations(MoveReportsApi):
         numa_topology: InstanceNUMATopology | None = None,
         pci_requests: tuple[InstancePCIRequest, ...] = (),
         claim_number: int,
-    ) -> Moved:
+    ) -> MoveState:
         """Raises Conflict if the instance is not idle, or its state does not allow such a migration. Raises
         ComputeResourcesUnavailable if the destination has no room.
         """
 
-        def work(session: Session) -> Moved:
+        def work(session: Session) -> MoveState:
             locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
             if locked is None or locked.deleted:
                 raise errors.NotFound(f"Instance {instance_uuid} could not be found.")
             instance = self._instance(session, instance_uuid)
             if instance.task_state is not None or instance.host is None or instance.vm_state not in MOVABLE[kind]:
                 raise errors.Conflict(f"Instance {instance_uuid} is {instance.vm_state}/{instance.task_state}")
-            made = Migration(
+            migration = Migration(
                 uuid=str(uuid.uuid4()),
                 instance_uuid=instance_uuid,
                 migration_type=kind,
@@ -98,19 +98,19 @@ class Migrations(MoveReportsApi):
                 new_numa_topology=numa_topology,
                 new_pci_requests=pci_requests,
             )
-            self._claim(session, instance, made, chosen, claim_number)
-            migrations.add(session, made, self._worker.at(), self._worker.now())
+            self._claim(session, instance, migration, chosen, claim_number)
+            migrations.add(session, migration, self._worker.at(), self._worker.now())
             self._transition(session, locked, (instance.vm_state, BEGUN[kind]))
             announce_hosts(session, {instance.host, chosen.host}, self._worker.now())
-            return self._moved(session, made)
+            return self._moved(session, migration)
 
         return self._worker.run(work)
 
     def _claim(
-        self, session: Session, instance: Instance, made: Migration, chosen: Selection, claim_number: int
+        self, session: Session, instance: Instance, migration: Migration, chosen: Selection, claim_number: int
     ) -> None:
-        transfer(session, instance.uuid, made.uuid, self._worker.now())
-        claim = claims.Claim(
+        transfer(session, instance.uuid, migration.uuid, self._worker.now())
+        claim = claims.AllocationClaim(
             consumer_uuid=instance.uuid,
             claim_number=claim_number,
             provider_uuid=chosen.provider_uuid,
@@ -125,39 +125,39 @@ class Migrations(MoveReportsApi):
     def claim_move(self, ctx: RequestContext, migration: Migration, node: ComputeNode) -> Migration:
         def work(session: Session) -> Migration:
             instances.lock(session, [migration.instance_uuid])
-            known = self._locked(session, migration.uuid, node.host)
-            is_here = known.dest == (node.host, node.hypervisor_hostname) and known.attempt == migration.attempt
-            if not is_here or known.status not in {"accepted", "pre-migrating"}:
-                raise _stale(known, "pre-migrating", node.host)
-            require_pinned(known.instance_uuid, node.host, migration.new_numa_topology)
-            made = replace(known, status="pre-migrating", new_numa_topology=migration.new_numa_topology)
-            migrations.write(session, made, self._worker.at(), self._worker.now())
+            current = self._locked(session, migration.uuid, node.host)
+            is_here = current.dest == (node.host, node.hypervisor_hostname) and current.attempt == migration.attempt
+            if not is_here or current.status not in {"accepted", "pre-migrating"}:
+                raise _stale(current, "pre-migrating", node.host)
+            require_pinned(current.instance_uuid, node.host, migration.new_numa_topology)
+            claimed = replace(current, status="pre-migrating", new_numa_topology=migration.new_numa_topology)
+            migrations.write(session, claimed, self._worker.at(), self._worker.now())
             if node.id and compute_nodes.write_usage(session, node, self._worker.at()):
                 changes.append(session, [node.id], self._worker.now())
-            return made
+            return claimed
 
         return self._worker.run(work)
 
-    def step_move(self, ctx: RequestContext, migration_uuid: str, status: str, host: str) -> Moved:
+    def step_move(self, ctx: RequestContext, migration_uuid: str, status: str, host: str) -> MoveState:
         if status not in STEPS:
             raise errors.BadRequest(f"step_move: {status!r} is no step of a move; {', '.join(sorted(STEPS))} are")
 
-        def work(session: Session) -> Moved:
+        def work(session: Session) -> MoveState:
             seen = migrations.find(session, migration_uuid)
             locked = instances.lock(session, [seen.instance_uuid] if seen is not None else [])
-            known = self._locked(session, migration_uuid, host)
-            if known.attempt:
+            migration = self._locked(session, migration_uuid, host)
+            if migration.attempt:
                 # Its task takes each step; no host does.
-                raise _stale(known, status, host)
-            if known.status == status:
-                return self._moved(session, known)
-            if known.status not in STEPS[status]:
-                raise _stale(known, status, host)
-            made = replace(known, status=status)
-            migrations.write(session, made, self._worker.at(), self._worker.now())
-            self._apply(session, locked.get(known.instance_uuid), made)
-            announce_hosts(session, {made.source_compute, made.dest_compute}, self._worker.now())
-            return self._moved(session, made)
+                raise _stale(migration, status, host)
+            if migration.status == status:
+                return self._moved(session, migration)
+            if migration.status not in STEPS[status]:
+                raise _stale(migration, status, host)
+            after_step = replace(migration, status=status)
+            migrations.write(session, after_step, self._worker.at(), self._worker.now())
+            self._apply(session, locked.get(migration.instance_uuid), after_step)
+            announce_hosts(session, {after_step.source_compute, after_step.dest_compute}, self._worker.now())
+            return self._moved(session, after_step)
 
         return self._worker.run(work)
 
@@ -181,16 +181,16 @@ class Migrations(MoveReportsApi):
 
     def _end_stale(self, session: Session, seen: Migration) -> None:
         locked = instances.lock(session, [seen.instance_uuid]).get(seen.instance_uuid)
-        known = migrations.lock(session, seen.uuid)
-        if known is None or known.status != seen.status or known.updated_at != seen.updated_at:
+        migration = migrations.lock(session, seen.uuid)
+        if migration is None or migration.status != seen.status or migration.updated_at != seen.updated_at:
             return
-        made = replace(known, status="error")
-        migrations.write(session, made, self._worker.at(), self._worker.now())
+        ended = replace(migration, status="error")
+        migrations.write(session, ended, self._worker.at(), self._worker.now())
         if locked is None or locked.deleted:
-            claims.release(session, [made.uuid, made.instance_uuid], self._worker.now())
+            claims.release(session, [ended.uuid, ended.instance_uuid], self._worker.now())
         else:
-            self._go_back(session, locked, made)
-        announce_hosts(session, {made.source_compute, made.dest_compute}, self._worker.now())
+            self._go_back(session, locked, ended)
+        announce_hosts(session, {ended.source_compute, ended.dest_compute}, self._worker.now())
 
     def _apply(self, session: Session, locked: LockedInstance | None, migration: Migration) -> None:
         """Apply the migration's new status to the instance and to both allocations."""
@@ -238,12 +238,12 @@ class Migrations(MoveReportsApi):
     # -- rows ------------------------------------------------------------------------------------------------------
 
     def _locked(self, session: Session, migration_uuid: str, host: str) -> Migration:
-        known = migrations.lock(session, migration_uuid)
-        if known is None:
+        migration = migrations.lock(session, migration_uuid)
+        if migration is None:
             raise errors.StaleAttempt(f"There is no migration {migration_uuid}")
-        if host not in (known.source_compute, known.dest_compute):
+        if host not in (migration.source_compute, migration.dest_compute):
             raise errors.StaleAttempt(f"Migration {migration_uuid} is no business of host {host}")
-        return known
+        return migration
 
     def _transition(self, session: Session, locked: LockedInstance | None, after: State, **values: object) -> None:
         """Change the instance. A deleted instance is not changed; one that is being deleted keeps its state.
@@ -263,8 +263,8 @@ class Migrations(MoveReportsApi):
         (instance,) = instances.load(session, Row.uuid == instance_uuid)
         return instance
 
-    def _moved(self, session: Session, migration: Migration) -> Moved:
-        return Moved(migration=migration, instance=self._instance(session, migration.instance_uuid))
+    def _moved(self, session: Session, migration: Migration) -> MoveState:
+        return MoveState(migration=migration, instance=self._instance(session, migration.instance_uuid))
 
 
 # The most migrations that one round ends.

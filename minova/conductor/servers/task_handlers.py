@@ -12,9 +12,9 @@ from minova.conductor.compute_messages import ComputeClient, build_plan_of, buil
 from minova.conductor.servers.build import BuildInstances
 from minova.conductor.servers.builds.failed_attempts import FailedAttempts
 from minova.conductor.servers.terminate import Terminate
-from minova.conductor.tasks.pools import Kind
+from minova.conductor.tasks.pools import WorkKind
 from minova.conductor.tasks.registry import HostLoss, TaskHandler, TaskRegistry
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import service_context
 from minova.db.models import Task, TaskStep
 from minova.db.servers import tasks as task_rows
@@ -30,7 +30,7 @@ class ScheduleTasks:
 
     ended_by: ClassVar[HostLoss | None] = None
 
-    def __init__(self, worker: Worker, builds: BuildInstances) -> None:
+    def __init__(self, worker: TaskWorker, builds: BuildInstances) -> None:
         self._worker = worker
         self._builds = builds
 
@@ -48,7 +48,7 @@ class ScheduleTasks:
             what = (reservation_id, frozenset(epochs.values()))
             self._worker.in_background(
                 ctx,
-                Kind.SCHEDULE,
+                WorkKind.SCHEDULE,
                 what,
                 partial(self._schedule, reservation_id, epochs),
             )
@@ -74,7 +74,9 @@ class BuildTasks:
 
     ended_by: ClassVar[HostLoss | None] = HostLoss.ABSENT
 
-    def __init__(self, worker: Worker, failures: FailedAttempts, computes: ComputeClient, build_timeout: float) -> None:
+    def __init__(
+        self, worker: TaskWorker, failures: FailedAttempts, computes: ComputeClient, build_timeout: float
+    ) -> None:
         self._worker = worker
         self._failures = failures
         self._computes = computes
@@ -89,7 +91,7 @@ class BuildTasks:
             ctx = service_context(task.request_id)
             what = (task.instance_uuid, task.attempt)
             # A cast blocks while the broker is away.
-            self._worker.in_background(ctx, Kind.CAST, what, partial(self._computes.build, ctx, [build]))
+            self._worker.in_background(ctx, WorkKind.CAST, what, partial(self._computes.build, ctx, [build]))
 
     def resume(self, tasks: Sequence[Task]) -> None:
         for task in tasks:
@@ -107,7 +109,7 @@ class BuildTasks:
         uuid, attempt, host = task.instance_uuid, task.attempt, task.host or ""
         self._worker.in_background(
             ctx,
-            Kind.BUILD,
+            WorkKind.BUILD,
             (uuid, attempt),
             lambda: self._failures.give_up(ctx, uuid, attempt, host, failure, retriable),
         )
@@ -118,7 +120,7 @@ class DeleteTasks:
 
     ended_by: ClassVar[HostLoss | None] = HostLoss.ABSENT
 
-    def __init__(self, worker: Worker, terminate: Terminate) -> None:
+    def __init__(self, worker: TaskWorker, terminate: Terminate) -> None:
         self._worker = worker
         self._terminate = terminate
 
@@ -135,12 +137,14 @@ class DeleteTasks:
     def _resume(self, task: Task) -> None:
         ctx = service_context(task.request_id)
         uuid, epoch = task.instance_uuid, task.epoch
-        self._worker.in_background(ctx, Kind.DELETE, (uuid, epoch), lambda: self._terminate.resume(ctx, uuid, epoch))
+        self._worker.in_background(
+            ctx, WorkKind.DELETE, (uuid, epoch), lambda: self._terminate.resume(ctx, uuid, epoch)
+        )
 
 
 def task_registry(
     conf: cfg.ConfigOpts,
-    worker: Worker,
+    worker: TaskWorker,
     computes: ComputeClient,
     *,
     builds: BuildInstances,

@@ -16,7 +16,7 @@ from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.servers.finish import finish_delete, servers_quota
 from minova.conductor.servers.locks import require_unlocked
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.computes.builds import RemovalReportsApi
 from minova.db import quotas
@@ -57,7 +57,7 @@ class Removal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 _REMOVAL = Decoder(Removal)
 
 
-class Ask(NamedTuple):
+class HostToAsk(NamedTuple):
     """The host to ask, and which of its nodes has the server."""
 
     host: str
@@ -68,7 +68,7 @@ class Terminate(RemovalReportsApi):
     def __init__(
         self,
         conf: cfg.ConfigOpts,
-        worker: Worker,
+        worker: TaskWorker,
         computes: ComputeClient,
         liveness: Liveness,
         hints: InterfaceNotifier,
@@ -100,7 +100,7 @@ class Terminate(RemovalReportsApi):
         present = self._liveness.present_hosts()
         groups = self._hints.groups_of(instance_uuid)
 
-        def work(session: Session) -> Ask | None:
+        def work(session: Session) -> HostToAsk | None:
             locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
             if locked is None or locked.deleted:
                 raise errors.NotFound(f"Server {instance_uuid} could not be found.")
@@ -119,7 +119,7 @@ class Terminate(RemovalReportsApi):
         """Idempotent. A report of a host that was not asked changes nothing."""
         present = self._liveness.present_hosts()
 
-        def work(session: Session) -> Ask | None:
+        def work(session: Session) -> HostToAsk | None:
             locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
             if locked is None or locked.deleted or not locked.deleting:
                 return None
@@ -136,7 +136,7 @@ class Terminate(RemovalReportsApi):
 
     def _next(
         self, session: Session, locked: LockedInstance, task: Task, present: frozenset[str], *, removed: bool
-    ) -> Ask | None:
+    ) -> HostToAsk | None:
         """Returns the next host that has something of the server. Without one the deletion is completed: a host that has not
         `removed` what it has is asked again later, because the server is deleted.
         """
@@ -149,9 +149,9 @@ class Terminate(RemovalReportsApi):
             return None
         (host, node), *others = left
         asked_first = msgspec.to_builtins(Removal(asks=1, others=tuple(others), owing=owing))
-        asked = {"host": host, "node": node, "payload": asked_first}
-        tasks.change(session, [(task, asked)], BACKOFF.first, self._worker.now(), deadline_in=self._timeout)
-        return Ask(host, node)
+        next_ask = {"host": host, "node": node, "payload": asked_first}
+        tasks.change(session, [(task, next_ask)], BACKOFF.first, self._worker.now(), deadline_in=self._timeout)
+        return HostToAsk(host, node)
 
     def delete_failed(self, ctx: RequestContext, instance_uuid: str, host: str, reason: str, kind: str = "") -> None:
         """Show users why their server still exists. The host is asked again after the usual pause.
@@ -184,7 +184,7 @@ class Terminate(RemovalReportsApi):
         """Ask the host again. If it is absent, complete the deletion; after `delete_timeout`, set ERROR."""
         present = self._liveness.present_hosts()
 
-        def work(session: Session) -> Ask | None:
+        def work(session: Session) -> HostToAsk | None:
             locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
             task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
             if locked is None or task is None or (task.step, task.epoch) != (TaskStep.DELETE, epoch):
@@ -201,7 +201,7 @@ class Terminate(RemovalReportsApi):
         else:
             self._computes.terminate(ctx, ask.host, instance_uuid, ask.node)
 
-    def _again(self, session: Session, locked: LockedInstance, task: Task, present: frozenset[str]) -> Ask | None:
+    def _again(self, session: Session, locked: LockedInstance, task: Task, present: frozenset[str]) -> HostToAsk | None:
         removal, now = removal_of(task), self._worker.now()
         if removal.asks and tasks.past_deadline(session, [task.instance_uuid], now):
             if locked.host not in {None, task.host}:
@@ -217,7 +217,7 @@ class Terminate(RemovalReportsApi):
         fresh = None if removal.asks else self._timeout
         payload = {"payload": msgspec.to_builtins(counted)}
         tasks.change(session, [(task, payload)], BACKOFF.pause(counted.asks), now, deadline_in=fresh)
-        return Ask(str(task.host), task.node)
+        return HostToAsk(str(task.host), task.node)
 
     def _give_up(self, session: Session, locked: LockedInstance, task: Task, removal: Removal) -> None:
         """Set ERROR, with the host that may still have the domain, so that its deletion can be requested again."""
@@ -248,11 +248,11 @@ class Terminate(RemovalReportsApi):
         locked: LockedInstance,
         present: frozenset[str],
         override_lock: bool,
-    ) -> Ask | None:
+    ) -> HostToAsk | None:
         instance_uuid = locked.uuid
         task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
         if locked.deleting and task is not None:
-            return Ask(task.host, task.node) if task.host is not None else None
+            return HostToAsk(task.host, task.node) if task.host is not None else None
         require_unlocked(locked, override=override_lock)
         at, now = self._worker.at(), self._worker.now()
         deleting = (locked.state[0], TaskState.DELETING)
@@ -300,7 +300,7 @@ class Terminate(RemovalReportsApi):
             row = {"reservation_id": "", "instance_uuid": instance_uuid, "epoch": 1, "attempt": 0, "claim_number": 0}
             row |= {"wake_at": BACKOFF.first, "deadline": self._timeout, "created_at": at}
             tasks.insert_rows(session, [turned | row], now)
-        return Ask(host, node)
+        return HostToAsk(host, node)
 
     def _interrupt(self, session: Session, locked: LockedInstance, task: Task) -> None:
         self._abandon(session, task, TaskState.DELETING, _interrupted(task))

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.concurrency.batch_queue import BatchQueue, QueuedRequest, serve_together
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.log import bound_request
 
@@ -38,7 +38,7 @@ class GroupCommit(Generic[R, A]):
     never fails the others.
     """
 
-    def __init__(self, worker: Worker, write: Callable[[Session, Sequence[R]], Sequence[A]]) -> None:
+    def __init__(self, worker: TaskWorker, write: Callable[[Session, Sequence[R]], Sequence[A]]) -> None:
         self._worker = worker
         self._write = write
         # A notification carries the id of its report's request, so notified reports are written one by one.

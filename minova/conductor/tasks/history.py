@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from minova.db.recovery import cloud
 from minova.objects.hosts import cloud as objects
-from minova.objects.hosts.cloud import CloudState, Judgement, Mark, Seen, Verdict
+from minova.objects.hosts.cloud import CloudState, CounterMark, Judgement, WitnessRecord, WitnessVerdict
 from minova.safe_mode import SafeMode
 from minova.witness import Witness
 
@@ -27,14 +27,14 @@ LOG = logging.getLogger(__name__)
 CONFIRM = 3.0
 # By which names this conductor holds the safe mode of its process on.
 _FOREIGN, _DOUBT, _CLOUD = "conductor: another database", "conductor: doubt", "conductor: cloud"
-_SETTLED = frozenset({Verdict.AGREES, Verdict.PAST, Verdict.UNSEALED})
+_SETTLED = frozenset({WitnessVerdict.AGREES, WitnessVerdict.PAST, WitnessVerdict.UNSEALED})
 # What others send with these verdicts says nothing about the cloud's database.
-_REFUSED = frozenset({Verdict.UNSEALED, Verdict.OTHER_CLOUD})
+_REFUSED = frozenset({WitnessVerdict.UNSEALED, WitnessVerdict.OTHER_CLOUD})
 # The verdicts for which nothing at all is written to the database.
-_REASONS = {Verdict.OTHER_CLOUD: objects.OTHER_CLOUD, Verdict.UNKNOWN: objects.UNKNOWN}
+_REASONS = {WitnessVerdict.OTHER_CLOUD: objects.OTHER_CLOUD, WitnessVerdict.UNKNOWN: objects.UNKNOWN}
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True):
+class HistoryReading(msgspec.Struct, frozen=True, kw_only=True):
     """What one look has found.
 
     `doubt`: the first contradiction.
@@ -45,11 +45,11 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     `unknown_histories`: of this cloud, which witnesses know and the database does not.
     """
 
-    row: cloud.Record | None
+    row: cloud.CloudRecord | None
     doubt: Judgement | None = None
-    mark: Mark | None = None
-    marks: tuple[Mark, ...] = ()
-    settled: tuple[Seen, ...] = ()
+    mark: CounterMark | None = None
+    marks: tuple[CounterMark, ...] = ()
+    settled: tuple[WitnessRecord, ...] = ()
     judged: Mapping[str, Judgement] = {}
     unknown_histories: frozenset[str] = frozenset()
 
@@ -59,7 +59,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
         return self.doubt is not None and self.doubt.verdict in _REASONS
 
 
-class History:
+class HistoryMonitor:
     """Safe for threads. `host`: of this conductor. `ticks`: seconds, monotonic."""
 
     def __init__(
@@ -70,14 +70,14 @@ class History:
         self._witness = witness or Witness(None)
         self._ticks = ticks
         self._lock = threading.Lock()
-        self._row: cloud.Record | None = None
+        self._row: cloud.CloudRecord | None = None
         self._counter: str | None = None
-        self._mark: Mark | None = None
-        self._marks: tuple[Mark, ...] = ()
+        self._mark: CounterMark | None = None
+        self._marks: tuple[CounterMark, ...] = ()
         self._tried = 0
         self._doubted_at: float | None = None
         # What is still to be compared with the database, by who has seen it.
-        self._evidence: dict[str, Seen] = {}
+        self._evidence: dict[str, WitnessRecord] = {}
         self._known: dict[str, int] = {}
         # Who has sent what no conductor of this cloud has made.
         self._refused: set[str] = set()
@@ -87,18 +87,18 @@ class History:
 
     # -- the look --------------------------------------------------------------------------------------------------
 
-    def look(self, session: Session, now: ColumnElement[float]) -> Look:
+    def look(self, session: Session, now: ColumnElement[float]) -> HistoryReading:
         """Compares the database with all evidence. Writes nothing."""
         row = cloud.record(session, now)
         pending = self._pending()
         judged = {who: self._judge(session, seen, row) for who, seen in pending.items()}
-        doubts = {who: one for who, one in judged.items() if self._is_doubt(who, one)}
-        doubt = Judgement(verdict=Verdict.UNKNOWN) if row is None else None
+        doubts = {who: judgement for who, judgement in judged.items() if self._is_doubt(who, judgement)}
+        doubt = Judgement(verdict=WitnessVerdict.UNKNOWN) if row is None else None
         if doubts:
             who = min(doubts)
             doubt = Judgement(verdict=doubts[who].verdict, details=f"{who}: {doubts[who].details}")
-        lost = {pending[who].history for who, one in doubts.items() if one.verdict is Verdict.LOST}
-        return Look(
+        lost = {pending[who].history for who, judgement in doubts.items() if judgement.verdict is WitnessVerdict.LOST}
+        return HistoryReading(
             row=row,
             doubt=doubt,
             marks=cloud.newest_marks(session, row) if row is not None else (),
@@ -107,13 +107,13 @@ class History:
             unknown_histories=frozenset(lost - {row.history if row is not None else ""}),
         )
 
-    def write(self, session: Session, look: Look, now: ColumnElement[float]) -> Look:
+    def write(self, session: Session, look: HistoryReading, now: ColumnElement[float]) -> HistoryReading:
         """Raises the own counter. Begins safe mode if a doubt has lasted."""
         assert look.row is not None
         doubt, mark = look.doubt, self._count(session, look.row, now)
         if mark is None and doubt is None:
             details = f"conductor {self._host}: the database has lost the number of its own change counter"
-            doubt = Judgement(verdict=Verdict.LOST, details=details)
+            doubt = Judgement(verdict=WitnessVerdict.LOST, details=details)
         if doubt is not None and look.row.safe_since is None and self._has_lasted():
             cloud.begin_safe_mode(session, objects.LOST, doubt.details, now)
             look = msgspec.structs.replace(look, row=cloud.record(session, now))
@@ -121,7 +121,7 @@ class History:
             cloud.note_histories(session, look.unknown_histories, now)
         return msgspec.structs.replace(look, doubt=doubt, mark=mark)
 
-    def apply(self, look: Look) -> None:
+    def apply(self, look: HistoryReading) -> None:
         """Takes in what a look has found, once its transaction is committed."""
         with self._lock:
             self._row = look.row
@@ -150,7 +150,7 @@ class History:
         return CloudState(uuid=row.uuid, history=row.history, marks=marks, safe_mode=reason)
 
     @property
-    def row(self) -> cloud.Record | None:
+    def row(self) -> cloud.CloudRecord | None:
         """Returns the cloud's row as the last look has found it."""
         return self._row
 
@@ -161,7 +161,7 @@ class History:
 
     # -- what witnesses have seen ----------------------------------------------------------------------------------
 
-    def hear(self, who: str, seen: Seen) -> None:
+    def hear(self, who: str, seen: WitnessRecord) -> None:
         """Compare this with the database at the next look, unless the database is known to hold as much."""
         with self._lock:
             row = self._row
@@ -169,20 +169,20 @@ class History:
             if row is None or not is_known or (seen.uuid, seen.history) != (row.uuid, row.history):
                 self._evidence[who] = seen
 
-    def compare(self, session: Session, who: str, seen: Seen, now: ColumnElement[float]) -> Judgement:
+    def compare(self, session: Session, who: str, seen: WitnessRecord, now: ColumnElement[float]) -> Judgement:
         """Compare this with the database now. A contradiction holds this process until the next look has judged it
         again. What no conductor has sealed holds nothing, and neither does what another cloud's service has seen.
         """
         judgement = self._judge(session, seen, cloud.record(session, now))
         self._note_refusal(who, judgement)
-        if judgement.verdict is Verdict.LOST:
+        if judgement.verdict is WitnessVerdict.LOST:
             self.hear(who, seen)
             self._safe_mode.hold(_DOUBT, objects.LOST, f"{who}: {judgement.details}")
         return judgement
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _pending(self) -> Mapping[str, Seen]:
+    def _pending(self) -> Mapping[str, WitnessRecord]:
         """Returns all evidence. This conductor's own identity is compared at each look: the database may be exchanged. The
         newest mark proves its history.
         """
@@ -196,7 +196,7 @@ class History:
         """Returns whether this contradicts the database. That it is another cloud's only the conductor's own file shows:
         any host can name another cloud.
         """
-        if judgement.verdict is Verdict.OTHER_CLOUD:
+        if judgement.verdict is WitnessVerdict.OTHER_CLOUD:
             return who == self._own_name
         return judgement.verdict not in _SETTLED
 
@@ -213,14 +213,14 @@ class History:
                 "What %s has seen of its cloud is no evidence of lost changes: %s. If its file was not damaged, the host may be "
                 "compromised; see docs/security.md",
                 who,
-                "it names another cloud" if judgement.verdict is Verdict.OTHER_CLOUD else judgement.details,
+                "it names another cloud" if judgement.verdict is WitnessVerdict.OTHER_CLOUD else judgement.details,
             )
 
     @staticmethod
-    def _judge(session: Session, seen: Seen, row: cloud.Record | None) -> Judgement:
+    def _judge(session: Session, seen: WitnessRecord, row: cloud.CloudRecord | None) -> Judgement:
         return objects.judge(seen, cloud.shown_to(session, seen, row))
 
-    def _count(self, session: Session, row: cloud.Record, now: ColumnElement[float]) -> Mark | None:
+    def _count(self, session: Session, row: cloud.CloudRecord, now: ColumnElement[float]) -> CounterMark | None:
         """Returns None if the database has lost the counter's number. A commit whose answer is lost may have raised the
         counter, so it may show any number that was tried.
         """
@@ -228,16 +228,16 @@ class History:
         if counter is None or mark is None:
             self._counter, self._tried = str(uuid.uuid4()), 1
             cloud.begin_counting(session, self._counter, self._host, now)
-            return row.sealed(Mark(counter=self._counter, number=1, at=row.now))
+            return row.sealed(CounterMark(counter=self._counter, number=1, at=row.now))
         self._tried += 1
         if not cloud.count(session, counter, seen=mark.number, number=self._tried, now=now):
             return None
-        return row.sealed(Mark(counter=counter, number=self._tried, at=row.now))
+        return row.sealed(CounterMark(counter=counter, number=self._tried, at=row.now))
 
     def _has_lasted(self) -> bool:
         return self._doubted_at is not None and self._ticks() - self._doubted_at >= CONFIRM
 
-    def _note_doubt(self, look: Look) -> None:
+    def _note_doubt(self, look: HistoryReading) -> None:
         if look.doubt is None:
             self._doubted_at = None
             return
@@ -248,16 +248,16 @@ class History:
             # The counter is lost for good: the next look begins another one.
             self._counter = self._mark = None
 
-    def _settle(self, look: Look) -> None:
+    def _settle(self, look: HistoryReading) -> None:
         for seen in look.settled:
-            self._evidence = {who: one for who, one in self._evidence.items() if one is not seen}
+            self._evidence = {who: evidence for who, evidence in self._evidence.items() if evidence is not seen}
             if look.row is not None and seen.history == look.row.history and look.doubt is None:
                 proven = objects.proven_marks(seen, look.row.key)
                 self._known.update({mark.counter: mark.number for mark in proven})
         if look.mark is not None:
             self._known[look.mark.counter] = look.mark.number
 
-    def _hold(self, look: Look) -> None:
+    def _hold(self, look: HistoryReading) -> None:
         """Holds safe mode on for what was found before it releases anything, so that there is no gap."""
         doubt, row = look.doubt, look.row
         if look.is_foreign and doubt is not None:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from minova.concurrency.daemon_pool import DaemonPool, Work
 
 
-class Kind(StrEnum):
+class WorkKind(StrEnum):
     """SCHEDULE waits for a scheduler; the others never do. CAST and HINT wait while the broker is away, and HINT pauses
     between messages about interfaces.
     """
@@ -27,9 +27,9 @@ class Pools:
     """One pool for each kind of work. `schedule`: threads that wait for schedulers."""
 
     def __init__(self, schedule: int) -> None:
-        self._pools = {kind: DaemonPool(kind, schedule if kind is Kind.SCHEDULE else THREADS) for kind in Kind}
+        self._pools = {kind: DaemonPool(kind, schedule if kind is WorkKind.SCHEDULE else THREADS) for kind in WorkKind}
 
-    def spawn(self, kind: Kind, work: Work) -> bool:
+    def spawn(self, kind: WorkKind, work: Work) -> bool:
         return self._pools[kind].spawn(work)
 
     def stop(self, seconds: float) -> None:
@@ -40,5 +40,5 @@ class Pools:
             pool.stop(0.0)
         until = time.monotonic() + seconds
         for kind, pool in self._pools.items():
-            if kind is not Kind.SCHEDULE:
+            if kind is not WorkKind.SCHEDULE:
                 pool.stop(until)

@@ -15,8 +15,8 @@ from minova import errors
 from minova.concurrency.single_flight import SingleFlight
 from minova.conductor.notifications.instances import NotifiedSession
 from minova.conductor.tasks.delivery import executed_once
-from minova.conductor.tasks.history import History, Look
-from minova.conductor.tasks.pools import Kind, Pools
+from minova.conductor.tasks.history import HistoryMonitor, HistoryReading
+from minova.conductor.tasks.pools import Pools, WorkKind
 from minova.context import RequestContext
 from minova.db.engine import Database
 from minova.db.servers import tasks
@@ -39,7 +39,7 @@ LEAVE_WITHIN = 1.0
 STOP_WITHIN = 0.5
 
 
-class Worker:
+class TaskWorker:
     """Owns tasks and runs their transactions.
 
     `lease`: seconds.
@@ -69,7 +69,7 @@ class Worker:
         witness: Witness | None = None,
     ) -> None:
         self.safe_mode = safe_mode or SafeMode()
-        self.history = History(host, self.safe_mode, witness, ticks=ticks)
+        self.history = HistoryMonitor(host, self.safe_mode, witness, ticks=ticks)
         self.id = str(uuid.uuid4())
         self.db = db
         self.renew_interval = lease / RENEWALS
@@ -86,7 +86,7 @@ class Worker:
         self._renewed_at: float | None = None
         self._quiet_until = float("-inf")
         self._pools = Pools(threads) if spawn is None else None
-        self._once = {kind: SingleFlight(self._spawner(kind, spawn)) for kind in Kind}
+        self._once = {kind: SingleFlight(self._spawner(kind, spawn)) for kind in WorkKind}
 
     @property
     def observed(self) -> bool:
@@ -182,7 +182,7 @@ class Worker:
         leaving.start()
         leaving.join(LEAVE_WITHIN)
 
-    def _renew(self, session: Session) -> Look:
+    def _renew(self, session: Session) -> HistoryReading:
         """Writes nothing to the database of another cloud."""
         now = self.now()
         look = self.history.look(session, now)
@@ -204,7 +204,7 @@ class Worker:
 
     # -- background work -------------------------------------------------------------------------------------------
 
-    def in_background(self, ctx: RequestContext, kind: Kind, what: Hashable, work: Callable[[], None]) -> None:
+    def in_background(self, ctx: RequestContext, kind: WorkKind, what: Hashable, work: Callable[[], None]) -> None:
         """Run `work` soon, in a thread for its kind, unless the same work (by `what`) already waits or runs. Every
         round for due tasks finds a task again until its work runs.
 
@@ -230,7 +230,7 @@ class Worker:
         if self._pools is not None:
             self._pools.stop(STOP_WITHIN)
 
-    def _spawner(self, kind: Kind, spawn: Spawn | None) -> Spawn:
+    def _spawner(self, kind: WorkKind, spawn: Spawn | None) -> Spawn:
         if spawn is not None:
             return spawn
 

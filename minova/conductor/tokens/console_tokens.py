@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.hosts.console_addresses import addresses_of
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.servers import ConsoleTokensApi
 from minova.contracts.conductor.consoleproxies import ConsoleGrantsApi
@@ -20,12 +20,12 @@ TOKEN_BYTES = 32
 
 
 class Consoles(ConsoleTokensApi, ConsoleGrantsApi):
-    def __init__(self, conf: cfg.ConfigOpts, worker: Worker) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, worker: TaskWorker) -> None:
         self._worker = worker
         self._seconds = float(conf.consoleauth.token_ttl)
 
     def create_console_token(self, ctx: RequestContext, instance_uuid: str, console_type: str) -> str:
-        wanted = _type(console_type)
+        kind = _type(console_type)
         token = secrets.token_urlsafe(TOKEN_BYTES)
 
         def work(session: Session) -> None:
@@ -34,7 +34,7 @@ class Consoles(ConsoleTokensApi, ConsoleGrantsApi):
                 raise errors.NotFound(f"Instance {instance_uuid} could not be found.")
             if location.host is None:
                 raise errors.Conflict(f"Instance {instance_uuid} is not ready")
-            console_tokens.add(session, _hash(token), instance_uuid, wanted, self._worker.now(), self._seconds)
+            console_tokens.add(session, _hash(token), instance_uuid, kind, self._worker.now(), self._seconds)
 
         self._worker.run(work)
         return token

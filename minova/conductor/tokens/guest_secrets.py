@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.codecs import Decoder
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.conductor.tokens.sealing import Sealing, new_passphrase
 from minova.context import RequestContext
 from minova.contracts.conductor.computes.secrets import GuestSecretsApi
@@ -18,7 +18,7 @@ _STATE = Decoder(TpmState)
 
 
 class GuestSecretKeeper(GuestSecretsApi):
-    def __init__(self, worker: Worker, sealing: Sealing) -> None:
+    def __init__(self, worker: TaskWorker, sealing: Sealing) -> None:
         self._worker = worker
         self._sealing = sealing
 
@@ -34,25 +34,29 @@ class GuestSecretKeeper(GuestSecretsApi):
         _lock(session, uuid)
         if not instances.works_on(session, uuid, host):
             raise errors.StaleAttempt(f"Host {host} has no instance {uuid}")
-        found = guest_secrets.of_instance(session, uuid)
-        made = {kind: new_passphrase() for kind in kinds if make and kind not in found}
-        sealed = {str(kind): self._sealing.seal(uuid, kind, value) for kind, value in made.items()}
+        stored_secrets = guest_secrets.of_instance(session, uuid)
+        new_passphrases = {kind: new_passphrase() for kind in kinds if make and kind not in stored_secrets}
+        sealed = {str(kind): self._sealing.seal(uuid, kind, value) for kind, value in new_passphrases.items()}
         guest_secrets.write(session, uuid, sealed, self._worker.at())
-        former = {kind: self._former(uuid, kind, found) for kind in kinds}
-        known = {kind: self._sealing.unseal(uuid, kind, found[kind]) for kind in kinds if kind in found}
+        former = {kind: self._former(uuid, kind, stored_secrets) for kind in kinds}
+        passphrases = {
+            kind: self._sealing.unseal(uuid, kind, stored_secrets[kind]) for kind in kinds if kind in stored_secrets
+        }
         # A rebuild that failed before it asked for new secrets has left what the last former ones encrypt.
         last = {kind: texts[0] for kind, texts in former.items() if texts}
-        state = found.get(guest_secrets.TPM_STATE) if SecretKind.TPM in kinds else None
+        state = stored_secrets.get(guest_secrets.TPM_STATE) if SecretKind.TPM in kinds else None
         return GuestSecrets(
-            passphrases={**last, **known, **made},
+            passphrases={**last, **passphrases, **new_passphrases},
             former={kind: texts for kind, texts in former.items() if texts},
             tpm_state=None
             if state is None
             else _STATE.from_json(self._sealing.unseal(uuid, guest_secrets.TPM_STATE, state)),
         )
 
-    def _former(self, uuid: str, kind: SecretKind, found: Mapping[str, str]) -> tuple[str, ...]:
-        return tuple(self._sealing.unseal(uuid, kind, found[name]) for name in guest_secrets.former_kinds(found, kind))
+    def _former(self, uuid: str, kind: SecretKind, sealed: Mapping[str, str]) -> tuple[str, ...]:
+        return tuple(
+            self._sealing.unseal(uuid, kind, sealed[name]) for name in guest_secrets.former_kinds(sealed, kind)
+        )
 
     def keep_tpm_state(self, ctx: RequestContext, host: str, instance_uuid: str, state: TpmState | None = None) -> None:
         def keep(session: Session) -> None:

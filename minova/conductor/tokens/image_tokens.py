@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.actions.kinds.images import image_made
 from minova.conductor.actions.kinds.rescue import rescue_images
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.computes.images import ImageTokensApi
 from minova.db.catalogue import image_token_keys, images
@@ -34,7 +34,7 @@ class ImageTokens(ImageTokensApi):
     `ticks`: seconds, monotonic.
     """
 
-    def __init__(self, worker: Worker, ticks: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, worker: TaskWorker, ticks: Callable[[], float] = time.monotonic) -> None:
         self._worker = worker
         self._ticks = ticks
         self._lock = threading.Lock()

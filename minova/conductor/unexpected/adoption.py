@@ -22,7 +22,7 @@ from minova.objects.requests.request_spec import RequestSpec
 from minova.objects.servers.failures import INTERNAL_ERROR, Failure
 from minova.objects.servers.states import PowerState, VmState, power_state_of
 from minova.objects.unexpected.guest_record import GuestRecord
-from minova.objects.unexpected.removal_rules import Verdict
+from minova.objects.unexpected.removal_rules import DomainVerdict
 from minova.placement import changes
 from minova.placement.allocations import claims
 from minova.placement.audit import heal
@@ -49,7 +49,7 @@ class Adoption:
         Raises Conflict if the rows cannot be made, or another host has the instance; then the transaction must be
         rolled back.
         """
-        if guest.reason == Verdict.NO_COPY.value:
+        if guest.reason == DomainVerdict.NO_COPY.value:
             open_moves.confirm(session, guest, at, now)
             return
         record = guest.record

@@ -75,7 +75,7 @@ def _require_same(session: Session, row: Instance, record: GuestRecord) -> None:
         "flavor": (row.flavor, instance.flavor),
         "image": (row.image_ref, instance.image_ref),
     }
-    different = [name for name, (wanted, found) in pairs.items() if wanted != found]
+    different = [name for name, (requested, recorded) in pairs.items() if requested != recorded]
     own = set(session.scalars(select(Port.uuid).where(Port.instance_uuid == row.uuid)))
     if {vif.port_id for vif in instance.network_info if not vif.from_neutron and not vif.pending_delete} - own:
         different.append("interfaces")

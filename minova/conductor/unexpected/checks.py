@@ -91,13 +91,15 @@ def valid_images(store: str, images: Sequence[StoredImage]) -> dict[str, StoredI
         raise errors.BadRequest("The report of images names no valid store.")
     if len(images) > MAX_IMAGES:
         raise errors.BadRequest(f"The report has {len(images)} images. The maximum is {MAX_IMAGES}.")
-    valid = (one for one in images if _is_uuid(one.id) and _is_within(one.size, _MAX_SIZE))
-    return {one.id: one if _is_own(one) else msgspec.structs.replace(one, image=None) for one in valid}
+    valid = (stored for stored in images if _is_uuid(stored.id) and _is_within(stored.size, _MAX_SIZE))
+    return {stored.id: stored if _is_own(stored) else msgspec.structs.replace(stored, image=None) for stored in valid}
 
 
-def _is_own(one: StoredImage) -> bool:
+def _is_own(stored: StoredImage) -> bool:
     """Whether the record beside the bytes, if there is any, is one of this image."""
-    return one.image is None or (one.image.id == one.id and len(msgspec.json.encode(one.image)) <= MAX_RECORD)
+    return stored.image is None or (
+        stored.image.id == stored.id and len(msgspec.json.encode(stored.image)) <= MAX_RECORD
+    )
 
 
 def _is_uuid(text: str) -> bool:

@@ -45,36 +45,40 @@ def _of_hosts(session: Session, guest: UnexpectedGuest, row: Instance | None) ->
     ]
     if row is not None and row.deleted_at is None and row.host not in (None, guest.host):
         others.append(row.host or "")
-    found = [f"host {host} has it, too" for host in sorted(set(others))]
+    doubts = [f"host {host} has it, too" for host in sorted(set(others))]
     if row is not None and guest.record is not None and row.project_id != guest.record.instance.project_id:
-        found.append("its record and its row name different projects")
-    return found
+        doubts.append("its record and its row name different projects")
+    return doubts
 
 
 def _of_flavor(session: Session, record: GuestRecord, row: Instance | None) -> list[str]:
     flavor = record.instance.flavor
     if row is not None and row.flavor == flavor:
         return []
-    known = session.scalar(select(Flavor.value).where(Flavor.flavorid == flavor.flavorid))
-    return [] if known == flavor else [f"there is no such flavor {flavor.name}, or it has changed"]
+    current_flavor = session.scalar(select(Flavor.value).where(Flavor.flavorid == flavor.flavorid))
+    return [] if current_flavor == flavor else [f"there is no such flavor {flavor.name}, or it has changed"]
 
 
 def _of_images(session: Session, record: GuestRecord, row: Instance | None) -> list[str]:
     """All images that the adoption would write."""
     instance = record.instance
     spec = None if record.request_spec is None else record.request_spec.image
-    known = {None if row is None else row.image_ref} | _known_images(session, row)
-    ids = {instance.image_ref, *(image.id for image in (instance.image, spec) if image is not None)} - known
-    found = []
+    own_ids = {None if row is None else row.image_ref} | _known_images(session, row)
+    ids = {instance.image_ref, *(image.id for image in (instance.image, spec) if image is not None)} - own_ids
+    doubts = []
     for image_id in sorted(ids):
         image = images.find(session, image_id) if image_id else None
         if image is None:
-            found.append(f"there is no image {image_id}".rstrip() + " here")
+            doubts.append(f"there is no image {image_id}".rstrip() + " here")
         elif not _is_visible(session, image, instance.project_id):
-            found.append(f"project {instance.project_id} does not see image {image_id}")
-        elif any(_differs(one, image) for one in (instance.image, spec) if one is not None and one.id == image_id):
-            found.append(f"image {image_id} has changed")
-    return found
+            doubts.append(f"project {instance.project_id} does not see image {image_id}")
+        elif any(
+            _differs(recorded, image)
+            for recorded in (instance.image, spec)
+            if recorded is not None and recorded.id == image_id
+        ):
+            doubts.append(f"image {image_id} has changed")
+    return doubts
 
 
 def _known_images(session: Session, row: Instance | None) -> set[str | None]:
@@ -96,27 +100,27 @@ def _is_visible(session: Session, image: Image, project_id: str) -> bool:
     )
 
 
-def _differs(recorded: Image, known: Image) -> bool:
+def _differs(recorded: Image, current: Image) -> bool:
     """Whether the bytes or the properties differ. Who may use it does not count."""
     return any(
-        getattr(recorded, name) != getattr(known, name)
+        getattr(recorded, name) != getattr(current, name)
         for name in ("size", "checksum", "os_hash_algo", "os_hash_value", "disk_format", "properties")
     )
 
 
 def _of_networks(session: Session, record: GuestRecord, row: Instance | None) -> list[str]:
     project_id = record.instance.project_id if row is None else row.project_id
-    wanted = sorted({vif.network_id for vif in record.instance.network_info if not vif.from_neutron})
+    network_ids = sorted({vif.network_id for vif in record.instance.network_info if not vif.from_neutron})
     query = select(Network.uuid).where(
-        Network.uuid.in_(wanted), Network.project_id != project_id, Network.shared.is_(False)
+        Network.uuid.in_(network_ids), Network.project_id != project_id, Network.shared.is_(False)
     )
     return [f"network {uuid} belongs to another project" for uuid in session.scalars(query.order_by(Network.uuid))]
 
 
 def _of_quota(session: Session, conf: cfg.ConfigOpts, record: GuestRecord) -> list[str]:
     project_id = record.instance.project_id
-    wanted = quotas.of_servers(record.instance.flavor)
+    amounts = quotas.of_servers(record.instance.flavor)
     limits = quotas.limits_of(session, conf, project_id)
-    over = overruns(wanted, quotas.current_usages(session, project_id), limits)
-    names = ", ".join(one.resource for one in over)
+    over = overruns(amounts, quotas.current_usages(session, project_id), limits)
+    names = ", ".join(overrun.resource for overrun in over)
     return [f"the quota of project {project_id} is too small: {names}"] if over else []

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.hosts.unexpected_domains import judge
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.conductor.unexpected import built_guests
 from minova.conductor.unexpected.checks import record_is_valid, require_marks
 from minova.conductor.unexpected.warnings import warn_of_some
@@ -25,14 +25,14 @@ from minova.db.models import UnexpectedGuest
 from minova.db.networks import held_ports
 from minova.db.recovery import cloud, report_order, unexpected
 from minova.objects.unexpected.guest_record import GuestMark, GuestRecord, GuestsAnswer
-from minova.objects.unexpected.removal_rules import WHY, Verdict, too_many
+from minova.objects.unexpected.removal_rules import WHY, DomainVerdict, too_many
 
 LOG = logging.getLogger(__name__)
-_REPORTED = frozenset({Verdict.NO_ROW, Verdict.NEWER, Verdict.MISPLACED})
+_REPORTED = frozenset({DomainVerdict.NO_ROW, DomainVerdict.NEWER, DomainVerdict.MISPLACED})
 
 
 class GuestReports(GuestReportsApi):
-    def __init__(self, conf: cfg.ConfigOpts, worker: Worker) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, worker: TaskWorker) -> None:
         self._conf = conf.conductor
         self._worker = worker
         self._notes = ReportNotes(worker, cloud.HOST)
@@ -44,41 +44,41 @@ class GuestReports(GuestReportsApi):
         """See `report_order` for the order of reports."""
         require_marks(guests)
         with self._worker.db.read() as session:
-            found = self._judged(session, host, guests)
+            verdicts = self._judged(session, host, guests)
             here = {mark.uuid for mark in guests}
-            missing = dict.fromkeys(unexpected.without_guest(session, host, here), Verdict.NO_GUEST)
-            missing |= dict.fromkeys(unexpected.without_copy(session, host, here), Verdict.NO_COPY)
-            known = unexpected.guests_on(session, host)
+            missing = dict.fromkeys(unexpected.without_guest(session, host, here), DomainVerdict.NO_GUEST)
+            missing |= dict.fromkeys(unexpected.without_copy(session, host, here), DomainVerdict.NO_COPY)
+            rows = unexpected.guests_on(session, host)
             records, most = unexpected.records_on(session, host), held_ports.most_guests(session, host)
         is_latest = True
         marks = [*guests, *(GuestMark(uuid=uuid, has_domain=False) for uuid in missing)]
-        found |= missing
-        if found.keys() - known.keys():
+        verdicts |= missing
+        if verdicts.keys() - rows.keys():
             self._worker.db.require_room()
         # In safe mode the note below counts, so that it must not come from an old report.
-        if known or found or self._worker.safe_mode.reason is not None:
-            is_latest, known = self._worker.record(
-                lambda session: self._write_in_order(session, host, marks, found, ctx.process, number)
+        if rows or verdicts or self._worker.safe_mode.reason is not None:
+            is_latest, rows = self._worker.record(
+                lambda session: self._write_in_order(session, host, marks, verdicts, ctx.process, number)
             )
         if is_latest:
             self._notes.note(host)
         return GuestsAnswer(
-            newer=tuple(uuid for uuid, reason in found.items() if reason is Verdict.NEWER),
-            wanted=tuple(uuid for uuid, row in known.items() if row.record is None and row.mark.has_record)
+            newer=tuple(uuid for uuid, reason in verdicts.items() if reason is DomainVerdict.NEWER),
+            wanted=tuple(uuid for uuid, row in rows.items() if row.record is None and row.mark.has_record)
             if records < most
             else (),
-            remove=tuple(uuid for uuid, row in known.items() if row.remove_at is not None),
+            remove=tuple(uuid for uuid, row in rows.items() if row.remove_at is not None),
         )
 
-    def _judged(self, session: Session, host: str, guests: Sequence[GuestMark]) -> dict[str, Verdict]:
+    def _judged(self, session: Session, host: str, guests: Sequence[GuestMark]) -> dict[str, DomainVerdict]:
         """Returns the guests that the database does not expect on the host, and those that wait for their removal."""
         judged = judge(session, host, guests, unexpected.with_unknown_actions(session, guests))
-        removable = judged.of(Verdict.REMOVE)
+        removable = judged.of(DomainVerdict.REMOVE)
         waits = set(removable) if too_many(len(removable), self._conf.max_automatic_removals) else set()
         return {
-            uuid: Verdict.REMOVE if uuid in waits else found
-            for uuid, found in judged.verdicts.items()
-            if found in _REPORTED or uuid in waits
+            uuid: DomainVerdict.REMOVE if uuid in waits else verdict
+            for uuid, verdict in judged.verdicts.items()
+            if verdict in _REPORTED or uuid in waits
         }
 
     def _write_in_order(
@@ -86,7 +86,7 @@ class GuestReports(GuestReportsApi):
         session: Session,
         host: str,
         guests: Sequence[GuestMark],
-        found: dict[str, Verdict],
+        verdicts: dict[str, DomainVerdict],
         process: str | None,
         number: int,
     ) -> tuple[bool, dict[str, UnexpectedGuest]]:
@@ -94,26 +94,26 @@ class GuestReports(GuestReportsApi):
         if not report_order.is_next(session, host, process, number):
             LOG.info("A late report of host %s about its guests is ignored", host)
             return False, unexpected.guests_on(session, host)
-        return True, self._write(session, host, guests, found)
+        return True, self._write(session, host, guests, verdicts)
 
     def _write(
-        self, session: Session, host: str, guests: Sequence[GuestMark], found: dict[str, Verdict]
+        self, session: Session, host: str, guests: Sequence[GuestMark], verdicts: dict[str, DomainVerdict]
     ) -> dict[str, UnexpectedGuest]:
         at = self._worker.at()
-        known = unexpected.guests_on(session, host)
-        gone = known.keys() - found.keys()
+        rows = unexpected.guests_on(session, host)
+        gone = rows.keys() - verdicts.keys()
         here = {mark.uuid for mark in guests}
         # A guest that an operator has decided to remove stays listed until its host has removed it.
-        gone -= {uuid for uuid in gone & here if known[uuid].remove_at is not None}
+        gone -= {uuid for uuid in gone & here if rows[uuid].remove_at is not None}
         # Two hosts may report at the same moment that they do not have a guest any more: the second one frees its addresses.
         held_ports.lock(session, gone)
         unexpected.forget_guests(session, host, gone)
         held_ports.release(session, gone - unexpected.reported_elsewhere(session, host, gone))
-        new = {f"{uuid} ({WHY[reason]})" for uuid, reason in found.items() if uuid not in known}
+        new = {f"{uuid} ({WHY[reason]})" for uuid, reason in verdicts.items() if uuid not in rows}
         warn_of_some("Guests on host %s are not as expected: %s", host, new)
-        for mark in sorted(guests, key=lambda one: one.uuid):
-            if mark.uuid in found:
-                unexpected.note_guest(session, host, mark, found[mark.uuid], at)
+        for mark in sorted(guests, key=lambda guest: guest.uuid):
+            if mark.uuid in verdicts:
+                unexpected.note_guest(session, host, mark, verdicts[mark.uuid], at)
         return unexpected.guests_on(session, host)
 
     def report_guest_records(
@@ -140,7 +140,7 @@ class GuestReports(GuestReportsApi):
         if lost:
             LOG.error("Guest %s on host %s has what another server was given: %s", uuid, host, ", ".join(lost))
         in_safe_mode = self._worker.safe_mode.reason is not None
-        if row.reason == Verdict.NEWER.value and not in_safe_mode and built_guests.is_being_built(session, uuid):
+        if row.reason == DomainVerdict.NEWER.value and not in_safe_mode and built_guests.is_being_built(session, uuid):
             self._end_build(session, row)
 
     def end_builds(self, session: Session, uuids: Collection[str]) -> set[str]:
@@ -150,7 +150,7 @@ class GuestReports(GuestReportsApi):
         return {
             row.uuid
             for row in unexpected.records_of(session, uuids)
-            if row.reason == Verdict.NEWER.value and self._end_build(session, row)
+            if row.reason == DomainVerdict.NEWER.value and self._end_build(session, row)
         }
 
     def _end_build(self, session: Session, row: UnexpectedGuest) -> bool:
@@ -168,8 +168,8 @@ class GuestReports(GuestReportsApi):
     def _has_room(self, session: Session, host: str, record: GuestRecord) -> bool:
         """Whether the host may have one more record stored, and its addresses held."""
         uuid = record.instance.uuid
-        known = session.get(UnexpectedGuest, (host, uuid))
-        others = unexpected.records_on(session, host) - (known is not None and known.record is not None)
+        row = session.get(UnexpectedGuest, (host, uuid))
+        others = unexpected.records_on(session, host) - (row is not None and row.record is not None)
         has_room = others < held_ports.most_guests(session, host) and held_ports.has_room(
             session, host, uuid, record.instance.network_info
         )

@@ -11,10 +11,10 @@ from minova.db.models import UnexpectedGuest, UnexpectedImage
 from minova.db.recovery import unexpected
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import power_state_of
-from minova.objects.unexpected.removal_rules import HAS_NOTHING, WHY, Verdict
+from minova.objects.unexpected.removal_rules import HAS_NOTHING, WHY, DomainVerdict
 
 
-class Unexpected(msgspec.Struct, frozen=True, kw_only=True):
+class UnexpectedItem(msgspec.Struct, frozen=True, kw_only=True):
     """`kind`: guest or image. `where`: its host, or the host of the image store. `why`: in words.
 
     `project_id`, `user_id`, `flavor` (its name), `image_id`, `addresses`: what an adoption would write, by the record of
@@ -47,18 +47,18 @@ def now() -> datetime:
     return datetime.now(UTC).replace(tzinfo=None)
 
 
-def listed(session: Session, conf: cfg.ConfigOpts | None = None) -> list[Unexpected]:
+def listed(session: Session, conf: cfg.ConfigOpts | None = None) -> list[UnexpectedItem]:
     """`conf`: of quotas; None: the list is without doubts."""
-    found = unexpected.guests(session)
-    guests = [_guest(guest, () if conf is None else tuple(doubts.of(session, conf, guest))) for guest in found]
+    rows = unexpected.guests(session)
+    guests = [_guest(guest, () if conf is None else tuple(doubts.of(session, conf, guest))) for guest in rows]
     return guests + [_image(image) for image in unexpected.images(session)]
 
 
-def _guest(guest: UnexpectedGuest, why_alone: tuple[str, ...]) -> Unexpected:
+def _guest(guest: UnexpectedGuest, why_alone: tuple[str, ...]) -> UnexpectedItem:
     instance = None if guest.record is None else guest.record.instance
-    reason = Verdict(guest.reason)
+    reason = DomainVerdict(guest.reason)
     power_state = power_state_of(guest.mark.power_state).name.lower() if guest.mark.has_domain else "no domain"
-    return Unexpected(
+    return UnexpectedItem(
         kind="guest",
         id=guest.uuid,
         where=guest.host,
@@ -67,8 +67,8 @@ def _guest(guest: UnexpectedGuest, why_alone: tuple[str, ...]) -> Unexpected:
         why=WHY[reason],
         power_state=power_state,
         attempt=guest.mark.attempt,
-        can_be_adopted=(guest.record is not None or reason is Verdict.NO_COPY)
-        and reason is not Verdict.REMOVE
+        can_be_adopted=(guest.record is not None or reason is DomainVerdict.NO_COPY)
+        and reason is not DomainVerdict.REMOVE
         and guest.remove_at is None,
         is_to_be_removed=guest.remove_at is not None,
         seen_at=guest.seen_at,
@@ -85,9 +85,9 @@ def _addresses(instance: Instance) -> tuple[str, ...]:
     return tuple(address.ip_address for vif in instance.network_info for address in vif.addresses)
 
 
-def _image(image: UnexpectedImage) -> Unexpected:
-    reason = Verdict(image.reason)
-    return Unexpected(
+def _image(image: UnexpectedImage) -> UnexpectedItem:
+    reason = DomainVerdict(image.reason)
+    return UnexpectedItem(
         kind="image",
         id=image.id,
         where=image.store,

@@ -14,7 +14,7 @@ from minova.db.models import Instance, Task, UnexpectedGuest
 from minova.db.recovery import unexpected
 from minova.db.servers import instances, migrations
 from minova.objects.servers.migration import Migration, MigrationType
-from minova.objects.unexpected.removal_rules import Verdict
+from minova.objects.unexpected.removal_rules import DomainVerdict
 from minova.placement.allocations import claims
 
 # What a migration is once its instance is known to be at its destination.
@@ -36,7 +36,7 @@ def end(session: Session, uuid: str, host: str, at: datetime, now: Any) -> None:
     for migration in moving:
         migrations.write(session, msgspec.structs.replace(migration, status=_status(migration, host)), at, now)
     claims.release(session, [migration.uuid for migration in moving], now)
-    announce_hosts(session, {each for one in moving for each in (one.source_compute, one.dest_compute)}, now)
+    announce_hosts(session, {each for ended in moving for each in (ended.source_compute, ended.dest_compute)}, now)
     # The server has counted with the larger of two sizes.
     project_id = session.scalar(select(Instance.project_id).where(Instance.uuid == uuid))
     quotas.recount(session, str(project_id))
@@ -54,16 +54,18 @@ def confirm(session: Session, guest: UnexpectedGuest, at: datetime, now: Any) ->
     """
     locked = instances.lock(session, [guest.uuid]).get(guest.uuid)
     waits = [
-        one
-        for one in migrations.lock_open(session, guest.uuid)
-        if one.status == "finished" and one.source_compute == guest.host
+        open_move
+        for open_move in migrations.lock_open(session, guest.uuid)
+        if open_move.status == "finished" and open_move.source_compute == guest.host
     ]
     busy = session.scalar(select(Task.id).where(Task.instance_uuid == guest.uuid))
     if locked is None or locked.deleted or not waits or busy is not None:
         raise errors.Conflict(f"No move of server {guest.uuid} from host {guest.host} waits for a confirmation.")
     for other in unexpected.guests(session, guest.uuid):
         if other.host != guest.host:
-            state = "has none either" if other.reason == Verdict.NO_GUEST.value else "has one that is not as expected"
+            state = (
+                "has none either" if other.reason == DomainVerdict.NO_GUEST.value else "has one that is not as expected"
+            )
             raise errors.Conflict(
                 f"Host {guest.host} has no copy of server {guest.uuid}, and host {other.host} {state}."
             )

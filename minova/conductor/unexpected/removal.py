@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.db.models import Instance, PurgedInstance, UnexpectedGuest
 from minova.db.recovery import unexpected
-from minova.objects.unexpected.removal_rules import HAS_NOTHING, Verdict
+from minova.objects.unexpected.removal_rules import HAS_NOTHING, DomainVerdict
 
 
 def remove(session: Session, uuid: str, host: str | None, at: datetime) -> list[str]:
@@ -31,7 +31,7 @@ def remove(session: Session, uuid: str, host: str | None, at: datetime) -> list[
                 f"Host {row.host} of server {uuid} has no guest: the one on {guest.host} may be the last copy. Adopt it, or delete "
                 "the server"
             )
-        if is_alive and guest.reason == Verdict.NEWER.value:
+        if is_alive and guest.reason == DomainVerdict.NEWER.value:
             raise errors.Conflict(
                 f"Server {uuid} exists, and the guest on {guest.host} is newer: adopt the guest, and then delete the server."
             )
@@ -45,6 +45,6 @@ def remove(session: Session, uuid: str, host: str | None, at: datetime) -> list[
 def _is_last(session: Session, guest: UnexpectedGuest, row_host: str | None) -> bool:
     """Whether the host of the row reports that it does not have the guest."""
     return any(
-        other.host == row_host != guest.host and other.reason == Verdict.NO_GUEST.value
+        other.host == row_host != guest.host and other.reason == DomainVerdict.NO_GUEST.value
         for other in unexpected.guests(session, guest.uuid)
     )

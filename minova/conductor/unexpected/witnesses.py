@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.db.recovery import cloud
 
 # Seconds between two notes of one host outside of safe mode, where they only tell which hosts there are.
@@ -13,7 +13,7 @@ NOTE_INTERVAL = 600.0
 class ReportNotes:
     """`kind`: `cloud.HOST` or `cloud.STORE`. Safe for threads: at worst, a report is noted twice."""
 
-    def __init__(self, worker: Worker, kind: str, ticks: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, worker: TaskWorker, kind: str, ticks: Callable[[], float] = time.monotonic) -> None:
         self._ticks = ticks
         self._worker = worker
         self._kind = kind

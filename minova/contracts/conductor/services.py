@@ -5,7 +5,7 @@ from typing import Protocol
 from minova.context import RequestContext
 from minova.contracts.base import Role, call, called_by, cast
 from minova.objects.hosts.bounds import Line, Reason
-from minova.objects.hosts.cloud import CloudState, Seen
+from minova.objects.hosts.cloud import CloudState, WitnessRecord
 from minova.objects.hosts.service import Service, ServiceInstructions
 
 
@@ -30,7 +30,9 @@ class ServicesApi(Protocol):
         ...
 
     @call(since="1.7", in_safe_mode=True)
-    def service_has_seen(self, ctx: RequestContext, *, host: Line, binary: Line, seen: Seen) -> CloudState | None:
+    def service_has_seen(
+        self, ctx: RequestContext, *, host: Line, binary: Line, seen: WitnessRecord
+    ) -> CloudState | None:
         """The service has seen something of its cloud that the answer to its heartbeat does not show. Returns the state
         of the cloud for this service; None if the conductor does not know it yet. Idempotent.
         """

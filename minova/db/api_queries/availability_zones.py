@@ -21,8 +21,8 @@ def by_host(session: Session, hosts: Collection[str] | None = None) -> dict[str,
         return {}
     query = select(AggregateHost.host, AggregateHost.aggregate_id).where(AggregateHost.aggregate_id.in_(zones))
     conditions: list[ColumnElement[bool]] = [AggregateHost.host.in_(some) for some in chunked(sorted(hosts or ()))]
-    queries = [query] if hosts is None else [query.where(one) for one in conditions]
-    return {host: zones[aggregate_id] for one in queries for host, aggregate_id in session.execute(one)}
+    queries = [query] if hosts is None else [query.where(condition) for condition in conditions]
+    return {host: zones[aggregate_id] for zone_query in queries for host, aggregate_id in session.execute(zone_query)}
 
 
 def is_available(session: Session, zone: str, default: str) -> bool:

@@ -48,25 +48,25 @@ def image(session: Session, image_id: str) -> objects.Image | None:
     return None if row is None else _object(row)
 
 
-class Seen(NamedTuple):
+class ImageWithMembership(NamedTuple):
     """An image, and the status of a project's membership in the image if the project is a member."""
 
     image: objects.Image
     member_status: str | None = None
 
 
-def seen(session: Session, image_id: str, project_id: str) -> Seen | None:
+def seen(session: Session, image_id: str, project_id: str) -> ImageWithMembership | None:
     """Returns the image as this project sees it; None if there is no such image."""
-    found = image(session, image_id)
-    return None if found is None else _seen(session, [found], project_id)[0]
+    stored_image = image(session, image_id)
+    return None if stored_image is None else _seen(session, [stored_image], project_id)[0]
 
 
-def _seen(session: Session, found: Sequence[objects.Image], project_id: str) -> list[Seen]:
-    shared = [each.id for each in found if each.visibility == "shared" and each.owner != project_id]
+def _seen(session: Session, stored_images: Sequence[objects.Image], project_id: str) -> list[ImageWithMembership]:
+    shared = [each.id for each in stored_images if each.visibility == "shared" and each.owner != project_id]
     query = select(ImageMember.image_id, ImageMember.status)
     of_project = query.where(ImageMember.member_id == project_id, ImageMember.image_id.in_(shared))
     statuses: dict[str, str] = {row[0]: row[1] for row in session.execute(of_project)} if shared else {}
-    return [Seen(each, statuses.get(each.id)) for each in found]
+    return [ImageWithMembership(each, statuses.get(each.id)) for each in stored_images]
 
 
 def saving(session: Session) -> list[str]:
@@ -80,10 +80,10 @@ def images(
     marker: str | None,
     *,
     project_id: str,
-    is_visible: Callable[[Seen], bool],
+    is_visible: Callable[[ImageWithMembership], bool],
     names: Sequence[str] | None = None,
     statuses: Sequence[str] | None = None,
-) -> Iterator[Seen]:
+) -> Iterator[ImageWithMembership]:
     """Yields images in this order, beginning after `marker`. Reads further pages only as the caller consumes the
     iterator.
 

@@ -188,7 +188,7 @@ def numa_topology(session: Session, uuid: str) -> InstanceNUMATopology | None:
 
 def instances(
     session: Session,
-    wanted: InstanceFilter,
+    instance_filter: InstanceFilter,
     order: Sequence[tuple[str, bool]],
     marker: str | None,
     limit: int,
@@ -199,19 +199,19 @@ def instances(
     Raises LookupError if there is no such marker.
     """
     columns = keyset.columns_of(order, SORT_KEYS, Instance.id)
-    query = _ROWS.where(*_conditions(wanted))
-    if wanted.availability_zone is not None:
-        query = query.where(availability_zones.shown(session, wanted.availability_zone, default_zone))
+    query = _ROWS.where(*_conditions(instance_filter))
+    if instance_filter.availability_zone is not None:
+        query = query.where(availability_zones.shown(session, instance_filter.availability_zone, default_zone))
     after: Sequence[Any] | None = None
     if marker is not None:
         last = session.execute(
             select(Instance.project_id, *keyset.selected(columns)).where(Instance.uuid == marker)
         ).first()
-        if last is None or wanted.project_id not in (None, last.project_id):
+        if last is None or instance_filter.project_id not in (None, last.project_id):
             raise LookupError(marker)
         after = last[1:]
     searches = []
-    for key, pattern in wanted.patterns:
+    for key, pattern in instance_filter.patterns:
         having = _having(session, key, pattern)
         if having is not None:
             query = query.where(Instance.uuid.in_(having))
@@ -272,10 +272,10 @@ def _searched(
         if len(rows) < BATCH:
             break
         after = rows[-1][first_sort_key:]
-    found = {}
+    rows_by_id = {}
     for some in chunked(ids[:limit]):
-        found.update({row.id: row for row in _read(session, _ROWS.where(Instance.id.in_(some)))})
-    return [found[number] for number in ids[:limit] if number in found]
+        rows_by_id.update({row.id: row for row in _read(session, _ROWS.where(Instance.id.in_(some)))})
+    return [rows_by_id[number] for number in ids[:limit] if number in rows_by_id]
 
 
 def _finds(search: Callable[[str], Any], value: Any) -> bool:
@@ -290,46 +290,48 @@ def _finds(search: Callable[[str], Any], value: Any) -> bool:
     return any(search(line) is not None for line in str(value).split(_BETWEEN))
 
 
-def _conditions(wanted: InstanceFilter) -> list[ColumnElement[bool]]:
+def _conditions(instance_filter: InstanceFilter) -> list[ColumnElement[bool]]:
     equal: list[tuple[InstrumentedAttribute[Any], Any]] = [
-        (Instance.project_id, wanted.project_id),
-        (Instance.user_id, wanted.user_id),
-        (Instance.host, wanted.host),
-        (Instance.image_ref, wanted.image_ref),
-        (Instance.uuid, wanted.uuid),
-        (Instance.config_drive, wanted.config_drive),
+        (Instance.project_id, instance_filter.project_id),
+        (Instance.user_id, instance_filter.user_id),
+        (Instance.host, instance_filter.host),
+        (Instance.image_ref, instance_filter.image_ref),
+        (Instance.uuid, instance_filter.uuid),
+        (Instance.config_drive, instance_filter.config_drive),
     ]
     conditions: list[ColumnElement[bool]] = [column == value for column, value in equal if value is not None]
-    if wanted.deleted is False and wanted.vm_states is None:
+    if instance_filter.deleted is False and instance_filter.vm_states is None:
         # As in Nova: a soft-deleted instance is found only by its state.
         conditions.append(Instance.vm_state != VmState.SOFT_DELETED)
-    if wanted.deleted is not None:
-        conditions.append(Instance.deleted_at.is_not(None) if wanted.deleted else Instance.deleted_at.is_(None))
-    among = ((Instance.vm_state, wanted.vm_states), (Instance.task_state, wanted.task_states))
+    if instance_filter.deleted is not None:
+        conditions.append(
+            Instance.deleted_at.is_not(None) if instance_filter.deleted else Instance.deleted_at.is_(None)
+        )
+    among = ((Instance.vm_state, instance_filter.vm_states), (Instance.task_state, instance_filter.task_states))
     conditions += [column.in_(values) for column, values in among if values is not None]
-    for key, pattern in wanted.patterns:
+    for key, pattern in instance_filter.patterns:
         if _in_database(key, pattern):
             conditions.append(_text_condition(key, pattern))
-    if wanted.flavorid is not None:
-        conditions.append(json_field(Instance.flavor, "flavorid") == wanted.flavorid)
-    if wanted.changed_since is not None:
-        conditions.append(func.coalesce(Instance.updated_at, Instance.created_at) >= wanted.changed_since)
-    if wanted.changed_before is not None:
-        conditions.append(func.coalesce(Instance.updated_at, Instance.created_at) <= wanted.changed_before)
-    if wanted.locked is not None:
-        conditions.append(Instance.locked_by.is_not(None) if wanted.locked else Instance.locked_by.is_(None))
-    return conditions + _tag_conditions(wanted)
+    if instance_filter.flavorid is not None:
+        conditions.append(json_field(Instance.flavor, "flavorid") == instance_filter.flavorid)
+    if instance_filter.changed_since is not None:
+        conditions.append(func.coalesce(Instance.updated_at, Instance.created_at) >= instance_filter.changed_since)
+    if instance_filter.changed_before is not None:
+        conditions.append(func.coalesce(Instance.updated_at, Instance.created_at) <= instance_filter.changed_before)
+    if instance_filter.locked is not None:
+        conditions.append(Instance.locked_by.is_not(None) if instance_filter.locked else Instance.locked_by.is_(None))
+    return conditions + _tag_conditions(instance_filter)
 
 
-def _tag_conditions(wanted: InstanceFilter) -> list[ColumnElement[bool]]:
+def _tag_conditions(instance_filter: InstanceFilter) -> list[ColumnElement[bool]]:
     """The instance has all of `tags`, one of `tags_any`, not all of `not_tags` and none of `not_tags_any`."""
-    conditions = [_has_tag((tag,)) for tag in wanted.tags]
-    if wanted.tags_any:
-        conditions.append(_has_tag(wanted.tags_any))
-    if wanted.not_tags:
-        conditions.append(not_(and_(*(_has_tag((tag,)) for tag in wanted.not_tags))))
-    if wanted.not_tags_any:
-        conditions.append(not_(_has_tag(wanted.not_tags_any)))
+    conditions = [_has_tag((tag,)) for tag in instance_filter.tags]
+    if instance_filter.tags_any:
+        conditions.append(_has_tag(instance_filter.tags_any))
+    if instance_filter.not_tags:
+        conditions.append(not_(and_(*(_has_tag((tag,)) for tag in instance_filter.not_tags))))
+    if instance_filter.not_tags_any:
+        conditions.append(not_(_has_tag(instance_filter.not_tags_any)))
     return conditions
 
 
@@ -398,11 +400,11 @@ def events(session: Session, action_id: int) -> Sequence[InstanceActionEvent]:
 
 def without_kinds(session: Session, action_ids: Sequence[int]) -> frozenset[int]:
     """Returns those of these actions that have a failed event without a recorded kind."""
-    model, found = InstanceActionEvent, set[int]()
+    model, kindless_ids = InstanceActionEvent, set[int]()
     for some in chunked(action_ids):
         query = select(model.action_id).where(model.action_id.in_(some), model.result == "Error", model.kind.is_(None))
-        found.update(session.scalars(query))
-    return frozenset(found)
+        kindless_ids.update(session.scalars(query))
+    return frozenset(kindless_ids)
 
 
 def has_action(session: Session, uuid: str, action: str, request_id: str) -> bool:

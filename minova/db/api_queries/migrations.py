@@ -83,18 +83,20 @@ _ROWS: _Rows = (
 )
 
 
-def oldest_first(session: Session, wanted: MigrationFilter, limit: int) -> list[MigrationRow]:
-    return _read(session, _ROWS.where(*_conditions(wanted)).order_by(Migration.id).limit(limit))
+def oldest_first(session: Session, migration_filter: MigrationFilter, limit: int) -> list[MigrationRow]:
+    return _read(session, _ROWS.where(*_conditions(migration_filter)).order_by(Migration.id).limit(limit))
 
 
-def newest_first(session: Session, wanted: MigrationFilter, marker: str | None, limit: int) -> list[MigrationRow]:
+def newest_first(
+    session: Session, migration_filter: MigrationFilter, marker: str | None, limit: int
+) -> list[MigrationRow]:
     """Returns migrations, the newest first. `marker`: the UUID of the last migration of the previous page.
 
     Raises BadRequest if there is no such migration, or the caller may not see it.
     """
-    conditions = _conditions(wanted)
+    conditions = _conditions(migration_filter)
     if marker is not None:
-        seen = MigrationFilter(project_id=wanted.project_id)
+        seen = MigrationFilter(project_id=migration_filter.project_id)
         last = _read(session, _ROWS.where(Migration.uuid == marker, *_conditions(seen)))
         if not last:
             raise errors.BadRequest(f"Marker {marker[:64]} could not be found.")
@@ -118,29 +120,31 @@ def find(session: Session, instance_uuid: str, migration_id: int) -> MigrationRo
 
 def flavor_ids(session: Session, flavorids: Iterable[str]) -> dict[str, int]:
     """Returns {flavorid: number of the row} of those flavors that still exist."""
-    found: dict[str, int] = {}
+    row_ids: dict[str, int] = {}
     for some in chunked(sorted(set(flavorids))):
         query = select(Flavor.flavorid, Flavor.id).where(Flavor.flavorid.in_(some))
-        found.update({row.flavorid: row.id for row in session.execute(query)})
-    return found
+        row_ids.update({row.flavorid: row.id for row in session.execute(query)})
+    return row_ids
 
 
-def _conditions(wanted: MigrationFilter) -> list[ColumnElement[bool]]:
+def _conditions(migration_filter: MigrationFilter) -> list[ColumnElement[bool]]:
     equal: Sequence[tuple[Any, str | None]] = (
-        (Migration.instance_uuid, wanted.instance_uuid),
-        (Migration.source_compute, wanted.source_compute),
-        (_WORD, wanted.status),
-        (Migration.migration_type, wanted.migration_type),
-        (Instance.user_id, wanted.user_id),
-        (Instance.project_id, wanted.project_id),
+        (Migration.instance_uuid, migration_filter.instance_uuid),
+        (Migration.source_compute, migration_filter.source_compute),
+        (_WORD, migration_filter.status),
+        (Migration.migration_type, migration_filter.migration_type),
+        (Instance.user_id, migration_filter.user_id),
+        (Instance.project_id, migration_filter.project_id),
     )
     conditions = [column == value for column, value in equal if value is not None]
-    if wanted.host is not None:
-        conditions.append(or_(Migration.source_compute == wanted.host, Migration.dest_compute == wanted.host))
-    if wanted.since is not None:
-        conditions.append(wanted.since <= _CHANGED_AT)
-    if wanted.before is not None:
-        conditions.append(wanted.before >= _CHANGED_AT)
+    if migration_filter.host is not None:
+        conditions.append(
+            or_(Migration.source_compute == migration_filter.host, Migration.dest_compute == migration_filter.host)
+        )
+    if migration_filter.since is not None:
+        conditions.append(migration_filter.since <= _CHANGED_AT)
+    if migration_filter.before is not None:
+        conditions.append(migration_filter.before >= _CHANGED_AT)
     return conditions
 
 

@@ -60,10 +60,10 @@ def parse(name: str, text: str) -> Pattern:
         raise errors.BadRequest(
             f"Invalid input for query parameter {name}: the pattern is {len(text)} characters long; {MAX_PATTERN} are allowed."
         )
-    found = like(text)
-    if found is None:
+    like_pattern = like(text)
+    if like_pattern is None:
         _check(name, text)
-    return Pattern(text, found)
+    return Pattern(text, like_pattern)
 
 
 def _check(name: str, text: str) -> None:

@@ -38,7 +38,7 @@ class ServiceRow(NamedTuple):
 _SERVICES = select(*(getattr(Service, name) for name in ServiceRow._fields)).order_by(Service.id)
 
 
-class Services(msgspec.Struct, frozen=True, kw_only=True):
+class ServiceLiveness(msgspec.Struct, frozen=True, kw_only=True):
     """All services and what is known of their liveness.
 
     `last_seen`: when each service was last heard, in seconds since the epoch by the database's wall clock.
@@ -70,7 +70,7 @@ def _clocks(now: ColumnElement[float], wall: ColumnElement[float]) -> Any:
     return select(now, wall - now)
 
 
-def services(session: Session, down_time: float, db: Database) -> Services:
+def services(session: Session, down_time: float, db: Database) -> ServiceLiveness:
     """Reads all services and judges them. `down_time`: a service is down after this many seconds of silence. `db`: for
     its clocks.
     """
@@ -87,7 +87,7 @@ def services(session: Session, down_time: float, db: Database) -> Services:
     all_silent = bool(seen) and now - max(seen.values()) > down_time
     in_doubt = frozenset(row.id for row in rows) if all_silent else verdict.in_doubt
     shown = {key: at + behind for key, at in seen.items()}
-    return Services(rows=rows, last_seen=shown, down=down, absent=absent, in_doubt=in_doubt - down)
+    return ServiceLiveness(rows=rows, last_seen=shown, down=down, absent=absent, in_doubt=in_doubt - down)
 
 
 def uuid_of(session: Session, service_id: int) -> str | None:
@@ -127,12 +127,12 @@ def nodes_named(session: Session, part: str) -> Sequence[ComputeNode]:
 
 def servers_of_hosts(session: Session, hosts: Collection[str]) -> list[tuple[str, str, str]]:
     """Returns (host, uuid, name) of each server on these hosts, by age."""
-    found: list[tuple[int, str, str, str]] = []
+    servers: list[tuple[int, str, str, str]] = []
     query = select(Instance.id, Instance.host, Instance.uuid, Instance.display_name)
     for some in chunked(sorted(hosts)):
         rows = session.execute(query.where(Instance.host.in_(some), Instance.deleted_at.is_(None)))
-        found += [(number, str(host), uuid, name) for number, host, uuid, name in rows]
-    return [(host, uuid, name) for _, host, uuid, name in sorted(found)]
+        servers += [(number, str(host), uuid, name) for number, host, uuid, name in rows]
+    return [(host, uuid, name) for _, host, uuid, name in sorted(servers)]
 
 
 def flavors_on(session: Session, host: str) -> list[tuple[str, Flavor]]:

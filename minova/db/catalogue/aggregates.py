@@ -35,8 +35,10 @@ def uuids_of_host(session: Session, host: str) -> list[str]:
 def add(session: Session, uuid: str, name: str, metadata: dict[str, str], at: datetime) -> Aggregate:
     """Raises IntegrityError if the name is taken."""
     values = {"uuid": uuid, "name": name, "created_at": at}
-    made: Any = session.connection().execute(insert(Row).values(metadata_=metadata, **values)).inserted_primary_key
-    return Aggregate(id=made[0], uuid=uuid, name=name, metadata=metadata, created_at=at)
+    primary_key: Any = (
+        session.connection().execute(insert(Row).values(metadata_=metadata, **values)).inserted_primary_key
+    )
+    return Aggregate(id=primary_key[0], uuid=uuid, name=name, metadata=metadata, created_at=at)
 
 
 def change(session: Session, aggregate_id: int, name: str, metadata: dict[str, str], at: datetime) -> None:

@@ -26,12 +26,12 @@ def add(session: Session, image: objects.Image, at: datetime) -> objects.Image:
 
     Inserts the row first: the insert waits for a concurrent deletion, whose `DeletedImage` row is visible afterwards.
     """
-    made = msgspec.structs.replace(image, created_at=at, updated_at=at)
-    values = {"id": made.id, "name": made.name, "status": made.status, "value": made}
+    new_image = msgspec.structs.replace(image, created_at=at, updated_at=at)
+    values = {"id": new_image.id, "name": new_image.name, "status": new_image.status, "value": new_image}
     session.connection().execute(insert(Image).values(**values, created_at=at, updated_at=at))
-    if session.scalar(select(DeletedImage.id).where(DeletedImage.id == made.id)) is not None:
-        raise IdWasUsed(f"Image {made.id} has been deleted.")
-    return made
+    if session.scalar(select(DeletedImage.id).where(DeletedImage.id == new_image.id)) is not None:
+        raise IdWasUsed(f"Image {new_image.id} has been deleted.")
+    return new_image
 
 
 def find(session: Session, image_id: str) -> objects.Image | None:
@@ -51,8 +51,8 @@ def of_owner(session: Session, owner: str | None, properties: Mapping[str, str])
     """Returns the images of this project that have all of these properties."""
     owned = func.coalesce(json_field(Image.value, "owner"), "") == (owner or "")
     query = select(Image.value).where(owned, Image.status != PENDING_DELETE)
-    found = session.scalars(query.execution_options(yield_per=1000))
-    return [image for image in found if properties.items() <= image.properties.items()]
+    images = session.scalars(query.execution_options(yield_per=1000))
+    return [image for image in images if properties.items() <= image.properties.items()]
 
 
 def replace(session: Session, image: objects.Image, expected_status: str, at: datetime) -> objects.Image | None:
@@ -60,14 +60,14 @@ def replace(session: Session, image: objects.Image, expected_status: str, at: da
     change.
     """
     created_at = session.scalar(select(Image.created_at).where(Image.id == image.id))
-    made = msgspec.structs.replace(image, created_at=created_at, updated_at=at)
+    updated_image = msgspec.structs.replace(image, created_at=created_at, updated_at=at)
     statement = (
         update(Image)
         .where(Image.id == image.id, Image.status == expected_status)
-        .values(name=made.name, status=made.status, value=made, updated_at=at)
+        .values(name=updated_image.name, status=updated_image.status, value=updated_image, updated_at=at)
     )
     result: Any = session.connection().execute(statement)
-    return made if result.rowcount else None
+    return updated_image if result.rowcount else None
 
 
 def remove(session: Session, image_id: str) -> bool:
@@ -75,10 +75,10 @@ def remove(session: Session, image_id: str) -> bool:
 
     An image that another service stores is only marked: minova-api must delete it there first.
     """
-    found = session.scalar(select(Image.value).where(Image.id == image_id))
-    if found is None or not found.service:
+    image = session.scalar(select(Image.value).where(Image.id == image_id))
+    if image is None or not image.service:
         return forget(session, image_id)
-    value = msgspec.structs.replace(found, status=PENDING_DELETE)
+    value = msgspec.structs.replace(image, status=PENDING_DELETE)
     statement = update(Image).where(Image.id == image_id, Image.status != PENDING_DELETE)
     result: Any = session.connection().execute(statement.values(status=PENDING_DELETE, value=value))
     return bool(result.rowcount)
@@ -111,9 +111,9 @@ def member(session: Session, image_id: str, member_id: str) -> objects.ImageMemb
 
 
 def add_member(session: Session, image_id: str, member_id: str, at: datetime) -> objects.ImageMember:
-    made = objects.ImageMember(image_id=image_id, member_id=member_id, created_at=at, updated_at=at)
-    session.connection().execute(insert(ImageMember).values(**msgspec.structs.asdict(made)))
-    return made
+    new_member = objects.ImageMember(image_id=image_id, member_id=member_id, created_at=at, updated_at=at)
+    session.connection().execute(insert(ImageMember).values(**msgspec.structs.asdict(new_member)))
+    return new_member
 
 
 def set_member_status(session: Session, image_id: str, member_id: str, status: str, at: datetime) -> bool:

@@ -24,8 +24,8 @@ def add(session: Session, key_pair: KeyPair, limit: int, at: datetime) -> KeyPai
     number = next(number for number in range(len(taken) + 1) if number not in taken)
     values = {name: getattr(key_pair, name) for name in ("user_id", "name", "type", "fingerprint", "public_key")}
     statement = insert(Row).values(**values, number=number, created_at=at)
-    made: Any = session.connection().execute(statement).inserted_primary_key
-    return msgspec.structs.replace(key_pair, id=made[0], created_at=at)
+    primary_key: Any = session.connection().execute(statement).inserted_primary_key
+    return msgspec.structs.replace(key_pair, id=primary_key[0], created_at=at)
 
 
 def remove(session: Session, user_id: str, name: str) -> bool:

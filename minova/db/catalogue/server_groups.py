@@ -60,10 +60,12 @@ def of_instance(session: Session, instance_uuid: str) -> InstanceGroup | None:
 def uuids_of_instances(session: Session, instance_uuids: Collection[str]) -> dict[str, tuple[str, ...]]:
     """Returns {instance uuid: uuids of its groups}, at most one each. Instances without a group are left out."""
     query = select(Member.instance_uuid, Row.uuid).join(Row, Row.id == Member.group_id)
-    found: dict[str, tuple[str, ...]] = {}
+    group_uuids: dict[str, tuple[str, ...]] = {}
     for some in chunked(sorted(instance_uuids)):
-        found.update({uuid: (group,) for uuid, group in session.execute(query.where(Member.instance_uuid.in_(some)))})
-    return found
+        group_uuids.update(
+            {uuid: (group,) for uuid, group in session.execute(query.where(Member.instance_uuid.in_(some)))}
+        )
+    return group_uuids
 
 
 def as_it_is(session: Session, uuid: str) -> InstanceGroup | None:

@@ -28,8 +28,8 @@ _OF_NODE = "minova_galera"
 def set_up_session(cursor: Any, record: Any) -> None:
     """For a new connection to MariaDB: finds out whether the server is a node of a cluster."""
     cursor.execute(_IS_NODE)
-    found = cursor.fetchone()
-    record.info[_OF_NODE] = found is not None and found[1] == "ON"
+    row = cursor.fetchone()
+    record.info[_OF_NODE] = row is not None and row[1] == "ON"
     if record.info[_OF_NODE]:
         cursor.execute(_CATCH_UP)
 

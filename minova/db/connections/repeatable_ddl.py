@@ -78,18 +78,22 @@ class _Repeatable(MySQLImpl):
 
         Raises ValueError if it has no name, as it cannot be found again then.
         """
-        found, table = self._found(), constraint.table.name
+        inspector, table = self._found(), constraint.table.name
         if isinstance(constraint, PrimaryKeyConstraint):
-            return bool(found.get_pk_constraint(table)["constrained_columns"])
+            return bool(inspector.get_pk_constraint(table)["constrained_columns"])
         if constraint.name is None:
             raise ValueError(f"A constraint that a revision adds to the table {table} needs a name.")
         if isinstance(constraint, ForeignKeyConstraint):
-            there: Any = found.get_foreign_keys(table)
+            there: Any = inspector.get_foreign_keys(table)
         elif isinstance(constraint, CheckConstraint):
-            there = found.get_check_constraints(table)
+            there = inspector.get_check_constraints(table)
         else:
             # A unique constraint is an index here. One that is to be dropped has no kind.
-            there = [*found.get_indexes(table), *found.get_foreign_keys(table), *found.get_check_constraints(table)]
+            there = [
+                *inspector.get_indexes(table),
+                *inspector.get_foreign_keys(table),
+                *inspector.get_check_constraints(table),
+            ]
         return constraint.name in {each["name"] for each in there}
 
     def _columns(self, table: str) -> set[str]:

@@ -26,7 +26,7 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
 def connect_arguments(url: URL, timeouts: Timeouts) -> dict[str, Any]:
     """Options in the query of the URL take precedence."""
     if url.get_backend_name() == "postgresql":
-        made: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "connect_timeout": timeouts.connect_timeout,
             "keepalives_idle": max(1, timeouts.tcp_user_timeout // 4),
             "keepalives_interval": max(1, timeouts.tcp_user_timeout // 4),
@@ -34,11 +34,11 @@ def connect_arguments(url: URL, timeouts: Timeouts) -> dict[str, Any]:
             "tcp_user_timeout": timeouts.tcp_user_timeout * 1000,
         }
         if url.get_driver_name() == "psycopg":
-            made["read_timeout"] = timeouts.read_timeout + _READ_GRACE
+            arguments["read_timeout"] = timeouts.read_timeout + _READ_GRACE
     else:
         waits = timeouts.read_timeout + int(_READ_GRACE)
-        made = {"connect_timeout": timeouts.connect_timeout, "read_timeout": waits, "write_timeout": waits}
-    return {name: value for name, value in made.items() if name not in url.query}
+        arguments = {"connect_timeout": timeouts.connect_timeout, "read_timeout": waits, "write_timeout": waits}
+    return {name: value for name, value in arguments.items() if name not in url.query}
 
 
 def connect_psycopg(dialect: Any, _record: Any, arguments: Any, options: dict[str, Any]) -> Any:
@@ -73,8 +73,8 @@ def _until(deadline: float, waiting: Any) -> Generator[Any, Any, Any]:
     answer = None
     try:
         while True:
-            wanted = waiting.send(answer)
-            answer = yield wanted
+            wait_flags = waiting.send(answer)
+            answer = yield wait_flags
             if not answer and time.monotonic() > deadline:
                 raise TimeoutError
     except StopIteration as end:

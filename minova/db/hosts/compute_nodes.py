@@ -128,17 +128,17 @@ def ensure(session: Session, node: objects.ComputeNode, at: datetime) -> Ensured
     row = find(session, node.host, node.hypervisor_hostname, lock=True)
     if row is not None:
         return EnsuredNode(row, made=False)
-    made = True
+    is_new = True
     try:
         with session.begin_nested():
             values = {**_values(objects.with_clamped_figures(node), _FIELDS), "generation": 1, "created_at": at}
             session.connection().execute(insert(ComputeNode).values(**values))
     except IntegrityError:  # two first audits at the same time
-        made = False
+        is_new = False
     row = find(session, node.host, node.hypervisor_hostname, lock=True) or _renamed(session, node)
     if row is None:
         return ensure(session, msgspec.structs.replace(node, uuid=str(uuid.uuid4())), at)
-    return EnsuredNode(row, made)
+    return EnsuredNode(row, is_new)
 
 
 def _renamed(session: Session, node: objects.ComputeNode) -> ComputeNode | None:

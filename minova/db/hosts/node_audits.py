@@ -26,10 +26,10 @@ def write(session: Session, ended: Mapping[int, tuple[datetime, NodeAuditObject]
     call it again.
     """
     for chunk in chunked(sorted(ended)):
-        known = set(session.scalars(select(NodeAudit.node_id).where(NodeAudit.node_id.in_(chunk))))
+        audited_ids = set(session.scalars(select(NodeAudit.node_id).where(NodeAudit.node_id.in_(chunk))))
         existing = set(session.scalars(select(ComputeNode.id).where(ComputeNode.id.in_(chunk))))
-        _write(session, ended, _AGAIN, known)
-        _write(session, ended, _FIRST, existing - known)
+        _write(session, ended, _AGAIN, audited_ids)
+        _write(session, ended, _FIRST, existing - audited_ids)
 
 
 def _write(

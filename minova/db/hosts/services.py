@@ -73,8 +73,8 @@ def change(session: Session, service_id: int, **values: Any) -> None:
 
 def note_refused(session: Session, host: str, reason: str | None) -> bool:
     """Notes why a report of the compute about its host was refused; None: it was accepted. Returns whether that is new."""
-    known = Service.refused_report
-    differs = known.is_not(None) if reason is None else known.is_distinct_from(reason)
+    refused_report = Service.refused_report
+    differs = refused_report.is_not(None) if reason is None else refused_report.is_distinct_from(reason)
     statement = update(Service).where(Service.host == host, Service.binary == "minova-compute", differs)
     result: Any = session.connection().execute(statement.values(refused_report=reason))
     return bool(result.rowcount)

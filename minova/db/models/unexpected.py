@@ -12,7 +12,7 @@ from minova.objects.unexpected.guest_record import GuestMark, GuestRecord
 
 
 class UnexpectedGuest(Base):
-    """A guest on a host, as its host has reported it last. `reason`: an `objects.removal_rules.Verdict`.
+    """A guest on a host, as its host has reported it last. `reason`: an `objects.unexpected.removal_rules.DomainVerdict`.
 
     `record` None: the host keeps none, or has not sent it yet.
     `remove_at`: when an operator decided that the host shall remove it.

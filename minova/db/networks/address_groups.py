@@ -36,18 +36,18 @@ def visible(
 
 def ids_of(session: Session, row_ids: Collection[Any]) -> dict[int | None, str]:
     """Returns the ids of the groups by their row ids."""
-    found: dict[int | None, str] = {}
+    ids_by_row: dict[int | None, str] = {}
     for chunk in chunked(sorted(row_ids)):
-        found.update((row_id, uuid) for row_id, uuid in session.execute(_IDS, {"some": chunk}))
-    return found
+        ids_by_row.update((row_id, uuid) for row_id, uuid in session.execute(_IDS, {"some": chunk}))
+    return ids_by_row
 
 
 def addresses_of(session: Session, row_ids: Collection[Any]) -> dict[int, Sequence[str]]:
     """Returns the ranges of the groups by their row ids."""
-    found: dict[int, Sequence[str]] = {}
+    ranges_by_row: dict[int, Sequence[str]] = {}
     for chunk in chunked(sorted(row_ids)):
-        found.update((row_id, ranges) for row_id, ranges in session.execute(_ADDRESSES, {"some": chunk}))
-    return found
+        ranges_by_row.update((row_id, ranges) for row_id, ranges in session.execute(_ADDRESSES, {"some": chunk}))
+    return ranges_by_row
 
 
 def lock_several(session: Session, uuids: Collection[str]) -> dict[str, models.AddressGroup]:

@@ -51,7 +51,7 @@ _recent: "weakref.WeakKeyDictionary[Engine, dict[int, _Read]]" = weakref.WeakKey
 def read(session: Session, group_ids: Collection[int]) -> dict[int, GroupMembers]:
     """Returns the current members, by the ids of the groups' rows."""
     engine, begun = session.get_bind().engine, time.monotonic()
-    found: dict[int, GroupMembers] = {}
+    members_by_group: dict[int, GroupMembers] = {}
     for chunk in chunked(sorted(group_ids)):
         values = {"some": chunk}
         # Read the numbers first: the members are then at least as new as their number.
@@ -66,12 +66,12 @@ def read(session: Session, group_ids: Collection[int]) -> dict[int, GroupMembers
         local: dict[int, str] = dict(list(session.execute(_LOCAL, {"some": sorted(networks)})))
         for group_id, uuid, revision in groups:
             ranges = _by_network(members.get(group_id, ()), local)
-            found[group_id] = GroupMembers(group_id=uuid, revision=revision, members=ranges)
+            members_by_group[group_id] = GroupMembers(group_id=uuid, revision=revision, members=ranges)
     if session.connection().get_execution_options().get("minova_reads"):
-        _remember(engine, begun, found)
+        _remember(engine, begun, members_by_group)
     else:  # the transaction may still roll back what it has written, so share it only after the commit
-        when_committed(session, lambda: _remember(engine, begun, found))
-    return found
+        when_committed(session, lambda: _remember(engine, begun, members_by_group))
+    return members_by_group
 
 
 def read_recent(session: Session, groups: Mapping[int, tuple[str, int]]) -> dict[int, GroupMembers]:
@@ -85,20 +85,20 @@ def read_recent(session: Session, groups: Mapping[int, tuple[str, int]]) -> dict
     since = time.monotonic() - RECENT
     recent = _recent.get(session.get_bind().engine, {})
     # The ids are compared, too: SQLite gives a new group the row id of a deleted one.
-    known = {
-        one: last.members
-        for one, current in groups.items()
-        if (last := recent.get(one)) is not None
+    cached = {
+        row_id: last.members
+        for row_id, current in groups.items()
+        if (last := recent.get(row_id)) is not None
         and last.at >= since
         and current == (last.members.group_id, last.members.revision)
     }
-    missing = groups.keys() - known.keys()
-    return known | read(session, missing) if missing else known
+    missing = groups.keys() - cached.keys()
+    return cached | read(session, missing) if missing else cached
 
 
-def _remember(engine: Engine, at: float, found: Mapping[int, GroupMembers]) -> None:
-    kept = {one: last for one, last in _recent.get(engine, {}).items() if last.at >= at - RECENT}
-    _recent[engine] = kept | {one: _Read(at, members) for one, members in found.items()}
+def _remember(engine: Engine, at: float, members_by_group: Mapping[int, GroupMembers]) -> None:
+    kept = {row_id: last for row_id, last in _recent.get(engine, {}).items() if last.at >= at - RECENT}
+    _recent[engine] = kept | {row_id: _Read(at, members) for row_id, members in members_by_group.items()}
 
 
 def number(session: Session, uuids: Collection[str]) -> dict[str, int]:
@@ -126,14 +126,14 @@ def of_numbers(session: Session, numbers: Mapping[str, int]) -> dict[str, GroupM
     ids: set[int] = set()
     for chunk in chunked(sorted(numbers)):
         ids |= set(session.scalars(_IDS, {"some": chunk}))
-    found = {of_group.group_id: of_group for of_group in read(session, ids).values()}
+    members_by_uuid = {of_group.group_id: of_group for of_group in read(session, ids).values()}
     return {
         uuid: GroupMembers(
             group_id=uuid,
             revision=numbers[uuid],
-            members=tuple(one for one in of_group.members if len(one.ranges) <= MAX_RANGES),
+            members=tuple(of_network for of_network in of_group.members if len(of_network.ranges) <= MAX_RANGES),
         )
-        for uuid, of_group in found.items()
+        for uuid, of_group in members_by_uuid.items()
     }
 
 

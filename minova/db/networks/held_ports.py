@@ -33,7 +33,7 @@ def hold(session: Session, instance_uuid: str, vifs: Sequence[Vif], at: datetime
     """
     lost: list[str] = []
     networks = _locked(session, {vif.network_id for vif in vifs})
-    for vif in sorted(vifs, key=lambda one: one.port_id):
+    for vif in sorted(vifs, key=lambda vif: vif.port_id):
         if vif.network_id not in networks or ports.exists(session, vif.port_id):
             continue
         if ports.macs_among(session, [vif.mac_address]):
@@ -117,8 +117,8 @@ def _free(session: Session, vif: Vif, network_id: int) -> tuple[list[tuple[int, 
     """
     model = models.Subnet
     query = select(model.uuid, model.id, model.cidr).where(model.network_id == network_id)
-    wanted = [address.subnet_id for address in vif.addresses]
-    subnets = {row.uuid: row for row in session.execute(query.where(model.uuid.in_(wanted)))}
+    subnet_uuids = [address.subnet_id for address in vif.addresses]
+    subnets = {row.uuid: row for row in session.execute(query.where(model.uuid.in_(subnet_uuids)))}
     free: list[tuple[int, str]] = []
     taken: list[str] = []
     for subnet_uuid, address in sorted({(address.subnet_id, address.ip_address) for address in vif.addresses}):

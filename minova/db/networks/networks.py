@@ -62,10 +62,10 @@ def usable(session: Session, project_id: str, limit: int) -> list[Network]:
 
 
 def add(session: Session, network: Network, at: datetime) -> Network:
-    made = msgspec.structs.replace(network, created_at=at, updated_at=at, revision_number=1, subnets=())
-    values = {name: getattr(made, name) for name in _COLUMNS}
-    session.connection().execute(insert(Row).values(uuid=made.id, segment=segment_of(made), **values))
-    return made
+    new_network = msgspec.structs.replace(network, created_at=at, updated_at=at, revision_number=1, subnets=())
+    values = {name: getattr(new_network, name) for name in _COLUMNS}
+    session.connection().execute(insert(Row).values(uuid=new_network.id, segment=segment_of(new_network), **values))
+    return new_network
 
 
 def segment_of(network: Network) -> str | None:
@@ -121,10 +121,10 @@ def hosts_of(session: Session, uuids: Collection[str]) -> set[str]:
     """Returns the hosts of the servers that have ports on these networks."""
     instance, port = models.Instance, models.Port
     query = select(instance.host).join(port, port.instance_uuid == instance.uuid).join(Row, Row.id == port.network_id)
-    found: set[str] = set()
+    hosts: set[str] = set()
     for chunk in chunked(sorted(uuids)):
-        found |= {host for host in session.scalars(query.where(Row.uuid.in_(chunk)).distinct()) if host}
-    return found
+        hosts |= {host for host in session.scalars(query.where(Row.uuid.in_(chunk)).distinct()) if host}
+    return hosts
 
 
 def has_ports(session: Session, network_id: int) -> bool:

@@ -32,10 +32,10 @@ def add(
     owner: str,
     nics: Mapping[int, RequestedNic],
     *,
-    made: bool = False,
+    made_for_instance: bool = False,
 ) -> None:
     """`nics`: by interface number.
-    `made`: ports that the request names are deleted with the server, too.
+    `made_for_instance`: ports that the request names are deleted with the server, too.
     """
     rows = [
         {
@@ -44,7 +44,7 @@ def add(
             "project_id": project_id,
             "device_owner": owner,
             "nic_request": msgspec.to_builtins(nic),
-            "made_for_instance": made or nic.port_id is None,
+            "made_for_instance": made_for_instance or nic.port_id is None,
             "port_id": nic.port_id,
             "held_port_id": nic.port_id,
             "tag": nic.tag,
@@ -113,12 +113,12 @@ def ids_of(session: Session, instance_uuids: Collection[str]) -> dict[str, list[
     """Returns the ports that servers have, by server and in their order. Ports that are not created
     yet are left out.
     """
-    found: dict[str, list[str]] = {}
+    port_ids: dict[str, list[str]] = {}
     query = select(Row.instance_uuid, Row.port_id).where(_HELD, Row.port_id.is_not(None)).order_by(Row.nic, Row.id)
     for chunk in chunked(sorted(set(instance_uuids))):
         for uuid, port_id in session.execute(query.where(Row.instance_uuid.in_(chunk))):
-            found.setdefault(uuid, []).append(str(port_id))
-    return found
+            port_ids.setdefault(uuid, []).append(str(port_id))
+    return port_ids
 
 
 def held(session: Session, port_ids: Collection[str]) -> set[str]:
@@ -134,12 +134,12 @@ def describe(session: Session, instance_uuids: Iterable[str]) -> dict[str, list[
     """Returns the interfaces with their numbers, as Neutron showed them last. An interface whose port is not created
     yet has no MAC address and no addresses.
     """
-    found: dict[str, list[tuple[int, Vif]]] = {}
+    numbered_vifs: dict[str, list[tuple[int, Vif]]] = {}
     for chunk in chunked(sorted(set(instance_uuids))):
         for uuid, number, port_id, vif, request, tag in session.connection().execute(_DESCRIBED, {"some": chunk}):
             shown = _VIF.from_builtins(vif) if vif is not None else _unbound(port_id, _NIC.from_builtins(request))
-            found.setdefault(uuid, []).append((number, msgspec.structs.replace(shown, tag=tag)))
-    return found
+            numbered_vifs.setdefault(uuid, []).append((number, msgspec.structs.replace(shown, tag=tag)))
+    return numbered_vifs
 
 
 def _unbound(port_id: str | None, nic: RequestedNic) -> Vif:

@@ -87,8 +87,10 @@ def _sortable(table: Any, name: str) -> Any:
     """Returns an expression without NULL, which databases sort differently."""
     column = getattr(table, name)
     if name in _IDS:
-        known = _IDS[name]
-        return func.coalesce(select(known.uuid).where(known.id == column).correlate(table).scalar_subquery(), "")
+        referenced = _IDS[name]
+        return func.coalesce(
+            select(referenced.uuid).where(referenced.id == column).correlate(table).scalar_subquery(), ""
+        )
     if table is models.Port and name == "status":  # as it is shown
         return case((_IS_ACTIVE, "ACTIVE"), else_="DOWN")
     if isinstance(column.type, Boolean):

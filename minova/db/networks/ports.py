@@ -176,7 +176,7 @@ def give_to(session: Session, port_id: int, instance_uuid: str, nic: int, owner:
 _FREE = {"instance_uuid": None, "nic": None, "device_id": "", "device_owner": "", "tag": None}
 
 
-class Detached(NamedTuple):
+class DetachedPort(NamedTuple):
     """A port that was taken from a server. `groups`: ids of its security groups."""
 
     project_id: str
@@ -184,7 +184,7 @@ class Detached(NamedTuple):
     groups: tuple[str, ...]
 
 
-def take_from(session: Session, uuid: str, instance_uuid: str) -> Detached | None:
+def take_from(session: Session, uuid: str, instance_uuid: str) -> DetachedPort | None:
     """Takes the port from the server. Removes the port if it was created for the server or is being deleted. Returns
     None if the server does not have it.
     """
@@ -192,7 +192,7 @@ def take_from(session: Session, uuid: str, instance_uuid: str) -> Detached | Non
     if row is None or row.instance_uuid != instance_uuid:
         return None
     groups = tuple(group for _, group in security_groups.of_ports(session, [row.id]).get(row.id, ()))
-    detached = Detached(row.project_id, removed=_goes(row), groups=groups)
+    detached = DetachedPort(row.project_id, removed=_goes(row), groups=groups)
     if detached.removed:
         remove(session, row.id)
     else:
@@ -229,10 +229,10 @@ def only_pending_delete_of_group(session: Session, group_uuid: str) -> bool:
 
 
 def _are_pending_delete(session: Session, ports: ColumnElement[bool]) -> bool:
-    found = select(Row.id).where(ports)
-    if session.scalar(found.where(Row.status != PENDING_DELETE).limit(1)) is not None:
+    query = select(Row.id).where(ports)
+    if session.scalar(query.where(Row.status != PENDING_DELETE).limit(1)) is not None:
         return False
-    return session.scalar(found.limit(1)) is not None
+    return session.scalar(query.limit(1)) is not None
 
 
 def pending_delete_of(session: Session, instance_uuid: str, mac_address: str | None = None) -> list[str]:

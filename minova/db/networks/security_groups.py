@@ -282,7 +282,7 @@ def remove_rule(session: Session, uuid: str) -> None:
 
 def give_to_ports(session: Session, groups: Mapping[int, Iterable[int]]) -> None:
     """Adds these groups to the ports, besides the groups that they already have."""
-    rows = [{"port_id": port_id, "group_id": one} for port_id, of_port in groups.items() for one in of_port]
+    rows = [{"port_id": port_id, "group_id": group_id} for port_id, of_port in groups.items() for group_id in of_port]
     if rows:
         session.connection().execute(_GIVE, rows)
 
@@ -293,36 +293,36 @@ def take_from_ports(session: Session, port_ids: Collection[int]) -> None:
 
 def of_ports(session: Session, port_ids: Collection[int]) -> dict[int, list[tuple[int, str]]]:
     """Returns (row id, id) of each group of each port."""
-    found: dict[int, list[tuple[int, str]]] = {}
+    groups_by_port: dict[int, list[tuple[int, str]]] = {}
     for chunk in chunked(sorted(port_ids)):
         for port_id, row_id, uuid in session.execute(_OF_PORTS, {"some": chunk}):
-            found.setdefault(port_id, []).append((row_id, uuid))
-    return found
+            groups_by_port.setdefault(port_id, []).append((row_id, uuid))
+    return groups_by_port
 
 
 def of_instances(session: Session, instance_uuids: Collection[str]) -> set[str]:
     """Returns the ids of the groups of these servers' ports."""
-    found: set[str] = set()
+    group_ids: set[str] = set()
     for chunk in chunked(sorted(instance_uuids)):
-        found |= set(session.scalars(_OF_INSTANCES, {"some": chunk}))
-    return found
+        group_ids |= set(session.scalars(_OF_INSTANCES, {"some": chunk}))
+    return group_ids
 
 
 def names_of_instances(session: Session, instance_uuids: Collection[str]) -> dict[str, list[str]]:
     """Returns the names of the groups of each server's ports, without duplicates."""
-    found: dict[str, list[str]] = {}
+    names_by_instance: dict[str, list[str]] = {}
     for chunk in chunked(sorted(instance_uuids)):
         for uuid, name in session.execute(_NAMES_OF_INSTANCES, {"some": chunk}):
-            found.setdefault(str(uuid), []).append(name)
-    return found
+            names_by_instance.setdefault(str(uuid), []).append(name)
+    return names_by_instance
 
 
 def hosts_of(session: Session, uuids: Collection[str]) -> set[str]:
     """Returns the hosts with ports that have these groups, or have groups whose rules name these groups."""
-    found = set(hosts_naming(session, uuids))
+    hosts = set(hosts_naming(session, uuids))
     for chunk in chunked(sorted(uuids)):
-        found |= set(session.scalars(_HOSTS_HAVING, {"some": chunk}))
-    return {host for host in found if host}
+        hosts |= set(session.scalars(_HOSTS_HAVING, {"some": chunk}))
+    return {host for host in hosts if host}
 
 
 def hosts_naming(session: Session, uuids: Collection[str]) -> dict[str, set[str]]:
@@ -330,12 +330,12 @@ def hosts_naming(session: Session, uuids: Collection[str]) -> dict[str, set[str]
 
     Includes hosts that are to build servers with such ports: their claims may be in progress.
     """
-    found: dict[str, set[str]] = {}
+    groups_by_host: dict[str, set[str]] = {}
     for chunk in chunked(sorted(uuids)):
         for query in (_HOSTS_NAMING, _BUILDS_NAMING):
             for host, uuid in session.execute(query, {"some": chunk}):
-                found.setdefault(host, set()).add(uuid)
-    return found
+                groups_by_host.setdefault(host, set()).add(uuid)
+    return groups_by_host
 
 
 def _with_ports(server: type[models.Instance] | type[models.Task], uuid: Any, *columns: Any) -> Select[Any]:

@@ -13,12 +13,12 @@ from minova.db import models
 from minova.db.networks import tags
 from minova.db.networks.pages import Page, rows_of
 from minova.db.sql import chunked
-from minova.objects.network.network import LOCAL, HostRoute, Pool, Subnet
+from minova.objects.network.network import LOCAL, AllocationPool, HostRoute, Subnet
 
 Row, Net, PoolRow = models.Subnet, models.Network, models.SubnetPool
 # Built once: every new port reads them.
 _OF_NETWORK = select(Row).where(Row.network_id == bindparam("network")).order_by(Row.id)
-_POOLS = Decoder(tuple[Pool, ...])
+_POOLS = Decoder(tuple[AllocationPool, ...])
 _ROUTES = Decoder(tuple[HostRoute, ...])
 _PLAIN = (
     "name",
@@ -54,11 +54,11 @@ def visible(session: Session, project_id: str | None, filters: Mapping[str, Sequ
 
 def by_row(session: Session, filters: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
     """Returns the filters with the row ids of networks and pools in place of their uuids."""
-    found = dict(filters)
+    row_filters = dict(filters)
     for name, column, table in (("network_id", "network_id", Net), ("subnetpool_id", "pool_id", PoolRow)):
         if name in filters:
-            found[column] = session.scalars(select(table.id).where(table.uuid.in_(found.pop(name)))).all()
-    return found
+            row_filters[column] = session.scalars(select(table.id).where(table.uuid.in_(row_filters.pop(name)))).all()
+    return row_filters
 
 
 def of_network(session: Session, network_id: int) -> list[models.Subnet]:
@@ -73,10 +73,12 @@ def ranges_of_local(session: Session, *, without: int, reachable: bool) -> list[
 
 def add(session: Session, subnet: Subnet, network_id: int, at: datetime, pool_id: int | None = None) -> Subnet:
     """`pool_id`: row id of its subnet pool."""
-    made = msgspec.structs.replace(subnet, created_at=at, updated_at=at, revision_number=1)
-    values = {name: getattr(made, name) for name in _PLAIN} | {"pool_id": pool_id}
-    session.connection().execute(insert(Row).values(uuid=made.id, network_id=network_id, **values, **_lists(made)))
-    return made
+    new_subnet = msgspec.structs.replace(subnet, created_at=at, updated_at=at, revision_number=1)
+    values = {name: getattr(new_subnet, name) for name in _PLAIN} | {"pool_id": pool_id}
+    session.connection().execute(
+        insert(Row).values(uuid=new_subnet.id, network_id=network_id, **values, **_lists(new_subnet))
+    )
+    return new_subnet
 
 
 def replace(session: Session, subnet: Subnet, at: datetime) -> bool:
@@ -96,7 +98,7 @@ def network_of(session: Session, uuid: str) -> str | None:
 def with_usage(session: Session, network_uuids: Sequence[str]) -> dict[str, list[tuple[Subnet, int]]]:
     """Returns {network: its subnets, each with the number of addresses that ports have}."""
     allocation = models.IpAllocation
-    found: dict[str, list[tuple[Subnet, int]]] = {}
+    subnets_by_network: dict[str, list[tuple[Subnet, int]]] = {}
     for chunk in chunked(network_uuids):
         rows = session.scalars(
             select(Row).join(Net, Net.id == Row.network_id).where(Net.uuid.in_(chunk)).order_by(Row.id)
@@ -108,8 +110,8 @@ def with_usage(session: Session, network_uuids: Sequence[str]) -> dict[str, list
                 row_id: int(number) for row_id, number in session.execute(count.where(allocation.subnet_id.in_(some)))
             }
         for row, subnet in zip(rows, _to_objects(session, rows), strict=True):
-            found.setdefault(subnet.network_id, []).append((subnet, used.get(row.id, 0)))
-    return found
+            subnets_by_network.setdefault(subnet.network_id, []).append((subnet, used.get(row.id, 0)))
+    return subnets_by_network
 
 
 def is_used(session: Session, uuid: str) -> bool:
@@ -141,16 +143,16 @@ def remove(session: Session, uuid: str) -> None:
     session.connection().execute(delete(Row).where(Row.uuid == uuid))
 
 
-def pools_of(row: models.Subnet) -> tuple[Pool, ...]:
+def pools_of(row: models.Subnet) -> tuple[AllocationPool, ...]:
     return _POOLS.from_builtins(row.allocation_pools)
 
 
 def _pool_ids(session: Session, row_ids: Collection[int]) -> dict[int, str]:
-    found: dict[int, str] = {}
+    ids_by_row: dict[int, str] = {}
     for chunk in chunked(sorted(row_ids)):
         query = select(PoolRow.id, PoolRow.uuid).where(PoolRow.id.in_(chunk))
-        found.update((row_id, uuid) for row_id, uuid in session.execute(query))
-    return found
+        ids_by_row.update((row_id, uuid) for row_id, uuid in session.execute(query))
+    return ids_by_row
 
 
 def _lists(subnet: Subnet) -> dict[str, Any]:

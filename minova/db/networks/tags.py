@@ -32,18 +32,18 @@ class TagFilter(msgspec.Struct, frozen=True, kw_only=True):
     not_some: tuple[str, ...] = ()
 
 
-def conditions(wanted: TagFilter, uuid: Any) -> list[ColumnElement[bool]]:
+def conditions(tag_filter: TagFilter, uuid: Any) -> list[ColumnElement[bool]]:
     """`uuid`: the column with the ids of the resources."""
-    found: list[ColumnElement[bool]] = [uuid.in_(_having(tag)) for tag in wanted.every]
-    if wanted.some:
-        found.append(uuid.in_(_having(*wanted.some)))
-    if wanted.not_every:
+    tag_conditions: list[ColumnElement[bool]] = [uuid.in_(_having(tag)) for tag in tag_filter.every]
+    if tag_filter.some:
+        tag_conditions.append(uuid.in_(_having(*tag_filter.some)))
+    if tag_filter.not_every:
         # De Morgan: it lacks at least one.
-        lacks = [uuid.not_in(_having(tag)) for tag in wanted.not_every]
-        found.append(_any(lacks))
-    if wanted.not_some:
-        found.append(not_(uuid.in_(_having(*wanted.not_some))))
-    return found
+        lacks = [uuid.not_in(_having(tag)) for tag in tag_filter.not_every]
+        tag_conditions.append(_any(lacks))
+    if tag_filter.not_some:
+        tag_conditions.append(not_(uuid.in_(_having(*tag_filter.not_some))))
+    return tag_conditions
 
 
 def _any(several: list[ColumnElement[bool]]) -> ColumnElement[bool]:
@@ -59,11 +59,11 @@ def _having(*tags: str) -> Select[Any]:
 
 def of_resources(session: Session, uuids: Collection[str]) -> dict[str, list[str]]:
     """Returns {resource: its tags in alphabetical order}. Resources without tags are left out."""
-    found: dict[str, list[str]] = {}
+    tags_by_resource: dict[str, list[str]] = {}
     for chunk in chunked(sorted(uuids)):
         for uuid, tag in session.execute(_OF_RESOURCES, {"some": chunk}):
-            found.setdefault(uuid, []).append(tag)
-    return {uuid: sorted(tags) for uuid, tags in found.items()}
+            tags_by_resource.setdefault(uuid, []).append(tag)
+    return {uuid: sorted(tags) for uuid, tags in tags_by_resource.items()}
 
 
 def lock(session: Session, kind: str, uuid: str, at: datetime) -> bool:

@@ -81,16 +81,16 @@ def of_ports(
         for version in IP_VERSIONS.values()
     }
     # Most ports of a project have the same groups.
-    known: dict[tuple[tuple[int, ...], str], tuple[VifRule, ...]] = {}
-    found: dict[int, tuple[VifRule, ...]] = {}
+    rules_by_groups: dict[tuple[tuple[int, ...], str], tuple[VifRule, ...]] = {}
+    rules_by_port: dict[int, tuple[VifRule, ...]] = {}
     for port in secured:
         reach = reaching(port.network_type, port.network_uuid)
         of_port = tuple(group for group, _ in groups.get(port.id, ()))
-        if (of_port, reach) not in known:
+        if (of_port, reach) not in rules_by_groups:
             every = (_vif_rule(rule, members, ranges, reach) for group in of_port for rule in rules.get(group, ()))
-            known[of_port, reach] = tuple(dict.fromkeys(every))
-        found[port.id] = _bounded(port, known[of_port, reach])
-    return found
+            rules_by_groups[of_port, reach] = tuple(dict.fromkeys(every))
+        rules_by_port[port.id] = _bounded(port, rules_by_groups[of_port, reach])
+    return rules_by_port
 
 
 def _bounded(port: ServerPort, every: tuple[VifRule, ...]) -> tuple[VifRule, ...]:

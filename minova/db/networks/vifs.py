@@ -112,14 +112,14 @@ def of_hosts(session: Session, hosts: Collection[str]) -> dict[str, dict[str, tu
     """Returns, by host, the interfaces of all instances there, to be sent to the hosts: includes ports that are being
     deleted, but not Neutron's ports, which Neutron handles itself.
     """
-    found: dict[str, dict[str, tuple[Vif, ...]]] = {host: {} for host in hosts}
+    vifs_by_host: dict[str, dict[str, tuple[Vif, ...]]] = {host: {} for host in hosts}
     query = select(Instance.uuid, Instance.hostname, Instance.host).join(Port, Port.instance_uuid == Instance.uuid)
-    for chunk in chunked(sorted(found)):
+    for chunk in chunked(sorted(vifs_by_host)):
         rows = {row.uuid: row for row in session.execute(query.where(Instance.host.in_(chunk)).distinct())}
         for uuid, vifs in _built_in(session, rows, rules=True, pending_delete=True, members_now=True).items():
             named = tuple(msgspec.structs.replace(vif, hostname=rows[uuid].hostname or "") for _, vif in vifs)
-            found[str(rows[uuid].host)][uuid] = named
-    return found
+            vifs_by_host[str(rows[uuid].host)][uuid] = named
+    return vifs_by_host
 
 
 def of_instances(
@@ -131,17 +131,17 @@ def of_instances(
     `pending_delete`: with ports that are being deleted.
     """
     uuids = sorted(set(instance_uuids))
-    found = _built_in(session, uuids, rules=rules, pending_delete=pending_delete)
+    numbered_vifs = _built_in(session, uuids, rules=rules, pending_delete=pending_delete)
     for uuid, numbered in neutron_ports.describe(session, uuids).items():
         # A server that was created on minova's own networks may get interfaces on Neutron's networks later.
-        found[uuid] = sorted([*found.get(uuid, ()), *numbered], key=lambda one: one[0])
-    return {uuid: tuple(vif for _, vif in numbered) for uuid, numbered in found.items()}
+        numbered_vifs[uuid] = sorted([*numbered_vifs.get(uuid, ()), *numbered], key=lambda pair: pair[0])
+    return {uuid: tuple(vif for _, vif in numbered) for uuid, numbered in numbered_vifs.items()}
 
 
 def _built_in(
     session: Session, instance_uuids: Iterable[str], *, rules: bool, pending_delete: bool, members_now: bool = False
 ) -> _Numbered:
-    found: _Numbered = {}
+    numbered_vifs: _Numbered = {}
     for chunk in chunked(sorted(set(instance_uuids))):
         by_id: dict[int, ServerPort] = {}
         addresses: dict[int, list[_Address]] = {}
@@ -153,8 +153,8 @@ def _built_in(
                     addresses.setdefault(port.id, []).append(_Address(subnet_id, address))
         if by_id:
             of_ports = vif_rules.of_ports(session, [*by_id.values()], members_now=members_now) if rules else {}
-            found.update(_vifs(session, by_id.values(), addresses, of_ports))
-    return found
+            numbered_vifs.update(_vifs(session, by_id.values(), addresses, of_ports))
+    return numbered_vifs
 
 
 def _vifs(
@@ -164,7 +164,7 @@ def _vifs(
     rules: Mapping[int, tuple[VifRule, ...]],
 ) -> _Numbered:
     subnets = _subnets(session, {port.network_id for port in ports})
-    found: _Numbered = {}
+    numbered_vifs: _Numbered = {}
     for port in ports:
         of_network = subnets.get(port.network_id, {})
         vif = Vif(
@@ -179,10 +179,10 @@ def _vifs(
             reachable=port.reachable,
             admin_state_up=port.admin_state_up,
             addresses=tuple(
-                VifAddress(subnet_id=of_network[one.subnet_id].id, ip_address=one.address)
-                for one in addresses.get(port.id, ())
+                VifAddress(subnet_id=of_network[address.subnet_id].id, ip_address=address.address)
+                for address in addresses.get(port.id, ())
                 # A subnet may have been deleted, with its addresses, since these were read.
-                if one.subnet_id in of_network
+                if address.subnet_id in of_network
             ),
             subnets=tuple(of_network.values()),
             port_security_enabled=port.port_security_enabled,
@@ -193,13 +193,13 @@ def _vifs(
             pending_delete=port.status == PENDING_DELETE,
             tag=port.tag,
         )
-        found.setdefault(port.instance_uuid, []).append((port.nic or 0, vif))
-    return found
+        numbered_vifs.setdefault(port.instance_uuid, []).append((port.nic or 0, vif))
+    return numbered_vifs
 
 
 def _subnets(session: Session, network_ids: Collection[int]) -> dict[int, dict[int, VifSubnet]]:
     """Returns {row id of the network: {row id of the subnet: subnet}}, in their order."""
-    found: dict[int, dict[int, VifSubnet]] = {}
+    subnets_by_network: dict[int, dict[int, VifSubnet]] = {}
     for chunk in chunked(sorted(network_ids)):
         for row in session.execute(_SUBNETS, {"some": chunk}):
             subnet = VifSubnet(
@@ -211,5 +211,5 @@ def _subnets(session: Session, network_ids: Collection[int]) -> dict[int, dict[i
                 host_routes=_ROUTES.from_builtins(row.host_routes) if row.host_routes else (),
                 ipv6_mode=row.ipv6_address_mode or row.ipv6_ra_mode or "",
             )
-            found.setdefault(row.network_id, {})[row.id] = subnet
-    return found
+            subnets_by_network.setdefault(row.network_id, {})[row.id] = subnet
+    return subnets_by_network

@@ -13,7 +13,14 @@ from minova.db.clock import for_insert
 from minova.db.models import ChangeCounter, Cloud, CloudHistory, WitnessReport
 from minova.db.models.cloud import ROW
 from minova.db.sql import in_list
-from minova.objects.hosts.cloud import COUNTER_RETENTION, Mark, MarkKey, Seen, Shown, proven_marks
+from minova.objects.hosts.cloud import (
+    COUNTER_RETENTION,
+    CounterMark,
+    DatabaseState,
+    MarkKey,
+    WitnessRecord,
+    proven_marks,
+)
 
 # The most counters whose marks a conductor shows.
 _COUNTERS = 16
@@ -26,7 +33,7 @@ _NUMBERS = select(ChangeCounter.id, ChangeCounter.number).where(in_list(ChangeCo
 HOST, STORE = "host", "store"
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class CloudRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The row, and the present time of the cloud clock. `key`: seals the cloud's marks, and checks their seals."""
 
     uuid: str
@@ -40,7 +47,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     safe_details: str | None
     now: float
 
-    def sealed(self, mark: Mark) -> Mark:
+    def sealed(self, mark: CounterMark) -> CounterMark:
         """Returns the mark with the seal for this cloud and history."""
         return self.key.sealed(self.uuid, self.history, mark)
 
@@ -63,31 +70,31 @@ def _row(now: ColumnElement[float]) -> Select[Any]:
     return select(*columns).where(Cloud.id == ROW)
 
 
-def record(session: Session, now: ColumnElement[float]) -> Record | None:
+def record(session: Session, now: ColumnElement[float]) -> CloudRecord | None:
     """Returns None if the database has no identity, as while a dump is being imported."""
     row = session.connection().execute(_row(now)).one_or_none()
     if row is None:
         return None
     values = {name: value for name, value in row._mapping.items() if name not in {"history_without", "mark_secret"}}
-    return Record(history_without=tuple(row.history_without or ()), key=MarkKey(row.mark_secret), **values)
+    return CloudRecord(history_without=tuple(row.history_without or ()), key=MarkKey(row.mark_secret), **values)
 
 
 def is_safe_mode(session: Session) -> bool:
     """Returns whether the cloud is in safe mode, or the database has no identity."""
-    found = session.execute(select(Cloud.safe_since).where(Cloud.id == ROW)).one_or_none()
-    return found is None or found.safe_since is not None
+    row = session.execute(select(Cloud.safe_since).where(Cloud.id == ROW)).one_or_none()
+    return row is None or row.safe_since is not None
 
 
-def shown_to(session: Session, seen: Seen, row: Record | None) -> Shown:
+def shown_to(session: Session, seen: WitnessRecord, row: CloudRecord | None) -> DatabaseState:
     """Returns what this database holds of what a witness has seen. `row`: as `record` returned it.
 
     Nothing is looked up for what has no right seal: it may be any text of a hostile sender, and a database refuses some.
     """
     if row is None:
-        return Shown(uuid=None)
+        return DatabaseState(uuid=None)
     proven = proven_marks(seen, row.key)
     is_past = bool(proven) and seen.history != row.history and session.get(CloudHistory, seen.history) is not None
-    return Shown(
+    return DatabaseState(
         uuid=row.uuid,
         history=row.history,
         is_past=is_past,
@@ -100,8 +107,8 @@ def shown_to(session: Session, seen: Seen, row: Record | None) -> Shown:
 def _numbers(session: Session, counters: Collection[str]) -> dict[str, int]:
     if not counters:
         return {}
-    found = session.connection().execute(_NUMBERS, {"some": sorted(counters)})
-    return {counter: number for counter, number in found}  # noqa: C416  - rows are no pairs for mypy
+    rows = session.connection().execute(_NUMBERS, {"some": sorted(counters)})
+    return {counter: number for counter, number in rows}  # noqa: C416  - rows are no pairs for mypy
 
 
 # -- change counters ---------------------------------------------------------------------------------------------------
@@ -115,8 +122,8 @@ def begin_counting(session: Session, counter: str, host: str, now: ColumnElement
 
 @lru_cache(16)
 def _count(now: ColumnElement[float]) -> Any:
-    known = (ChangeCounter.id == bindparam("b_counter")) & (ChangeCounter.number >= bindparam("b_seen"))
-    return update(ChangeCounter).where(known).values(number=bindparam("b_number"), changed_at=now)
+    condition = (ChangeCounter.id == bindparam("b_counter")) & (ChangeCounter.number >= bindparam("b_seen"))
+    return update(ChangeCounter).where(condition).values(number=bindparam("b_number"), changed_at=now)
 
 
 def count(session: Session, counter: str, *, seen: int, number: int, now: ColumnElement[float]) -> bool:
@@ -126,9 +133,11 @@ def count(session: Session, counter: str, *, seen: int, number: int, now: Column
     return bool(result.rowcount)
 
 
-def newest_marks(session: Session, row: Record) -> tuple[Mark, ...]:
+def newest_marks(session: Session, row: CloudRecord) -> tuple[CounterMark, ...]:
     """Returns sealed marks of the counters that changed last: those of all living conductors."""
-    return tuple(row.sealed(Mark(counter, number, at)) for counter, number, at in session.connection().execute(_NEWEST))
+    return tuple(
+        row.sealed(CounterMark(counter, number, at)) for counter, number, at in session.connection().execute(_NEWEST)
+    )
 
 
 def forget_counters(session: Session, now: ColumnElement[float]) -> None:
@@ -148,7 +157,12 @@ def begin_safe_mode(session: Session, reason: str, details: str, now: ColumnElem
 
 
 def end_safe_mode(
-    session: Session, row: Record, now: ColumnElement[float], *, forced: bool = False, without: Collection[str] = ()
+    session: Session,
+    row: CloudRecord,
+    now: ColumnElement[float],
+    *,
+    forced: bool = False,
+    without: Collection[str] = (),
 ) -> bool:
     """Begins a new history, in which witnesses of the ended one are judged by what they report. Returns whether this
     call has ended safe mode; another one may have done so since `row` was read.
@@ -189,8 +203,8 @@ def note_histories(session: Session, histories: Collection[str], now: ColumnElem
 
 def note_report(session: Session, kind: str, name: str, now: ColumnElement[float]) -> None:
     """Records that a host or an image store has reported what it holds. `kind`: HOST or STORE."""
-    known = (WitnessReport.kind == kind) & (WitnessReport.name == name)
-    result: Any = session.connection().execute(update(WitnessReport).where(known).values(reported_at=now))
+    condition = (WitnessReport.kind == kind) & (WitnessReport.name == name)
+    result: Any = session.connection().execute(update(WitnessReport).where(condition).values(reported_at=now))
     if not result.rowcount:
         values = {"kind": kind, "name": name, "reported_at": for_insert(session, now)}
         session.connection().execute(insert(WitnessReport).values(**values))
@@ -198,5 +212,5 @@ def note_report(session: Session, kind: str, name: str, now: ColumnElement[float
 
 def reported_at(session: Session, kind: str) -> Mapping[str, float]:
     """Returns when each host or image store of this kind reported last."""
-    found = session.execute(select(WitnessReport.name, WitnessReport.reported_at).where(WitnessReport.kind == kind))
-    return {name: at for name, at in found}  # noqa: C416  - rows are no pairs for mypy
+    rows = session.execute(select(WitnessReport.name, WitnessReport.reported_at).where(WitnessReport.kind == kind))
+    return {name: at for name, at in rows}  # noqa: C416  - rows are no pairs for mypy

@@ -8,15 +8,20 @@ from sqlalchemy.orm import Session
 
 from minova.db.engine import Database
 from minova.db.recovery import cloud
-from minova.db.recovery.cloud import Record
-from minova.objects.hosts.cloud import LOST, OTHER_CLOUD, UNKNOWN, CloudState, Judgement, Seen, Verdict
+from minova.db.recovery.cloud import CloudRecord
+from minova.objects.hosts.cloud import LOST, OTHER_CLOUD, UNKNOWN, CloudState, Judgement, WitnessRecord, WitnessVerdict
 from minova.safe_mode import SafeMode
 from minova.witness import Witness
 
 LOG = logging.getLogger(__name__)
 # Seconds between two looks.
 INTERVAL = 1.0
-_REASONS = {Verdict.LOST: LOST, Verdict.PAST: LOST, Verdict.OTHER_CLOUD: OTHER_CLOUD, Verdict.UNKNOWN: UNKNOWN}
+_REASONS = {
+    WitnessVerdict.LOST: LOST,
+    WitnessVerdict.PAST: LOST,
+    WitnessVerdict.OTHER_CLOUD: OTHER_CLOUD,
+    WitnessVerdict.UNKNOWN: UNKNOWN,
+}
 
 
 class CloudWatch:
@@ -35,8 +40,8 @@ class CloudWatch:
         safe_mode: SafeMode,
         witness: Witness,
         *,
-        tell: Callable[[Seen], None] = lambda seen: None,
-        is_known: Callable[[Session, Record], bool] = lambda session, row: True,
+        tell: Callable[[WitnessRecord], None] = lambda seen: None,
+        is_known: Callable[[Session, CloudRecord], bool] = lambda session, row: True,
         learn: Callable[[str], None] = lambda uuid: None,
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -53,7 +58,7 @@ class CloudWatch:
         self._doubt, self._cloud = f"{name}: database", f"{name}: cloud"
 
     @property
-    def seen(self) -> Seen | None:
+    def seen(self) -> WitnessRecord | None:
         return self._witness.seen
 
     def run(self) -> None:
@@ -64,34 +69,36 @@ class CloudWatch:
             marks = cloud.newest_marks(session, row) if row is not None else ()
         if row is not None and row.safe_since is not None:
             self._safe_mode.hold(self._cloud, row.safe_reason or LOST, row.safe_details or "")
-        if judgement.verdict is Verdict.AGREES:
+        if judgement.verdict is WitnessVerdict.AGREES:
             self._safe_mode.release(self._doubt)
         else:
             self._safe_mode.hold(self._doubt, _REASONS[judgement.verdict], judgement.details)
         if row is not None and row.safe_since is None:
             self._safe_mode.release(self._cloud)
-        if judgement.verdict is Verdict.LOST and self._witness.seen is not None:
+        if judgement.verdict is WitnessVerdict.LOST and self._witness.seen is not None:
             self._tell(self._witness.seen)
-        if row is not None and row.safe_since is None and judgement.verdict is Verdict.AGREES:
+        if row is not None and row.safe_since is None and judgement.verdict is WitnessVerdict.AGREES:
             self._learn(row.uuid)
             self._witness.learn(CloudState(uuid=row.uuid, history=row.history, marks=marks), self._ticks())
 
-    def _judge(self, session: Session, row: Record | None) -> Judgement:
+    def _judge(self, session: Session, row: CloudRecord | None) -> Judgement:
         seen = self._witness.seen
         if seen is None:
-            return Judgement(verdict=Verdict.AGREES if row is not None else Verdict.UNKNOWN)
+            return Judgement(verdict=WitnessVerdict.AGREES if row is not None else WitnessVerdict.UNKNOWN)
         judgement = self._witness.judge(cloud.shown_to(session, seen, row))
         self._note_seals(judgement)
-        is_past = judgement.verdict is Verdict.PAST and row is not None
-        if judgement.verdict is Verdict.UNSEALED or (is_past and row is not None and self._is_known(session, row)):
-            return Judgement(verdict=Verdict.AGREES)
+        is_past = judgement.verdict is WitnessVerdict.PAST and row is not None
+        if judgement.verdict is WitnessVerdict.UNSEALED or (
+            is_past and row is not None and self._is_known(session, row)
+        ):
+            return Judgement(verdict=WitnessVerdict.AGREES)
         return judgement
 
     def _note_seals(self, judgement: Judgement) -> None:
         """A file in which something was changed shows no loss; and one that was written before there was a conductor has no
         mark.
         """
-        is_unsealed = judgement.verdict is Verdict.UNSEALED
+        is_unsealed = judgement.verdict is WitnessVerdict.UNSEALED
         if is_unsealed and not self._is_unsealed and self._witness.seen is not None and self._witness.seen.marks:
             LOG.warning("What this service has kept of its cloud is no evidence: %s", judgement.details)
         self._is_unsealed = is_unsealed

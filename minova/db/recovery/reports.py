@@ -3,10 +3,10 @@
 from sqlalchemy.orm import Session
 
 from minova.db.recovery import cloud, unexpected
-from minova.db.recovery.cloud import HOST, Record
+from minova.db.recovery.cloud import HOST, CloudRecord
 
 
-def is_known(session: Session, row: Record, kind: str, name: str) -> bool:
+def is_known(session: Session, row: CloudRecord, kind: str, name: str) -> bool:
     """Returns whether it has reported since its history ended, and nothing that it holds is missing in the database; or
     whether an operator has accepted what is missing. `kind`: HOST or STORE.
     """

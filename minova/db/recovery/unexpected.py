@@ -19,12 +19,17 @@ from minova.db.models import (
 from minova.db.sql import chunked
 from minova.objects.servers.states import RESOURCE_FREE, VmState
 from minova.objects.unexpected.guest_record import GuestMark, GuestRecord
-from minova.objects.unexpected.removal_rules import HAS_NOTHING, Verdict
+from minova.objects.unexpected.removal_rules import HAS_NOTHING, DomainVerdict
 
 # The key in an instance's system_metadata under which the last action of an adopted guest is noted.
 ADOPTED = "adopted_action"
 # The reasons of guests of which the database knows too little.
-_LACKING = (Verdict.NO_ROW.value, Verdict.NEWER.value, Verdict.MISPLACED.value, Verdict.NO_COPY.value)
+_LACKING = (
+    DomainVerdict.NO_ROW.value,
+    DomainVerdict.NEWER.value,
+    DomainVerdict.MISPLACED.value,
+    DomainVerdict.NO_COPY.value,
+)
 
 
 def is_empty(session: Session, host: str | None = None) -> bool:
@@ -64,7 +69,7 @@ def records_of(session: Session, uuids: Collection[str]) -> list[UnexpectedGuest
 def newer_on(session: Session, host: str) -> set[str]:
     """Returns the guests of a host that are newer than their rows, as the host has reported them last."""
     model = UnexpectedGuest
-    return set(session.scalars(select(model.uuid).where(model.host == host, model.reason == Verdict.NEWER.value)))
+    return set(session.scalars(select(model.uuid).where(model.host == host, model.reason == DomainVerdict.NEWER.value)))
 
 
 def newer_among(session: Session, uuids: Collection[str]) -> dict[str, str]:
@@ -76,10 +81,10 @@ def newer_among(session: Session, uuids: Collection[str]) -> dict[str, str]:
     model = UnexpectedGuest
     claims: set[tuple[str, str]] = set()
     for chunk in chunked(sorted(uuids)):
-        query = select(model.uuid, model.host).where(model.uuid.in_(chunk), model.reason == Verdict.NEWER.value)
+        query = select(model.uuid, model.host).where(model.uuid.in_(chunk), model.reason == DomainVerdict.NEWER.value)
         claims.update((row.uuid, row.host) for row in session.execute(query))
-    known = _hosts_known(session, {uuid for uuid, _ in claims}) if claims else {}
-    return {uuid: host for uuid, host in sorted(claims) if known.get(uuid, {host}) & {host, None}}
+    hosts_by_uuid = _hosts_known(session, {uuid for uuid, _ in claims}) if claims else {}
+    return {uuid: host for uuid, host in sorted(claims) if hosts_by_uuid.get(uuid, {host}) & {host, None}}
 
 
 def _hosts_known(session: Session, uuids: Collection[str]) -> dict[str, set[str | None]]:
@@ -87,7 +92,7 @@ def _hosts_known(session: Session, uuids: Collection[str]) -> dict[str, set[str 
     its row names none.
     """
     actions, events, moves = InstanceAction, InstanceActionEvent, Migration
-    found: dict[str, set[str | None]] = {uuid: set() for uuid in uuids}
+    hosts_by_uuid: dict[str, set[str | None]] = {uuid: set() for uuid in uuids}
     for chunk in chunked(sorted(uuids)):
         named: Any = union(
             select(Instance.uuid, Instance.host).where(Instance.uuid.in_(chunk)),
@@ -101,8 +106,8 @@ def _hosts_known(session: Session, uuids: Collection[str]) -> dict[str, set[str 
             .where(actions.instance_uuid.in_(chunk), events.host.is_not(None)),
         )
         for uuid, host in session.execute(named):
-            found[uuid].add(host)
-    return found
+            hosts_by_uuid[uuid].add(host)
+    return hosts_by_uuid
 
 
 def without_guest(session: Session, host: str, here: Container[str]) -> list[str]:
@@ -134,7 +139,7 @@ def without_copy(session: Session, host: str, here: Container[str]) -> list[str]
     return sorted({uuid for uuid in session.scalars(waits) if uuid not in here})
 
 
-def note_guest(session: Session, host: str, mark: GuestMark, reason: Verdict, at: datetime) -> None:
+def note_guest(session: Session, host: str, mark: GuestMark, reason: DomainVerdict, at: datetime) -> None:
     """Writes what a host has reported. A record stays unless it is of another attempt or action."""
     row = session.get(UnexpectedGuest, (host, mark.uuid))
     if row is None:
@@ -178,11 +183,11 @@ def records_on(session: Session, host: str) -> int:
 
 def reported_elsewhere(session: Session, host: str, uuids: Collection[str]) -> set[str]:
     """Returns those of these guests that other hosts have unexpectedly, too."""
-    model, found = UnexpectedGuest, set()
+    model, reported_uuids = UnexpectedGuest, set()
     is_there = model.host != host, model.reason.not_in([reason.value for reason in HAS_NOTHING])
     for chunk in chunked(sorted(uuids)):
-        found |= set(session.scalars(select(model.uuid).where(*is_there, model.uuid.in_(chunk))))
-    return found
+        reported_uuids |= set(session.scalars(select(model.uuid).where(*is_there, model.uuid.in_(chunk))))
+    return reported_uuids
 
 
 def forget_guests(session: Session, host: str, uuids: Iterable[str]) -> None:

@@ -76,7 +76,7 @@ def begin(session: Session, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]
     return ids
 
 
-class Begun(NamedTuple):
+class ActionKey(NamedTuple):
     """An action of a request. A request begins an action of an instance once, so this is its key."""
 
     instance_uuid: str
@@ -84,17 +84,17 @@ class Begun(NamedTuple):
     action: str
 
 
-def begun(session: Session, asked: Iterable[Begun]) -> set[Begun]:
+def begun(session: Session, actions: Iterable[ActionKey]) -> set[ActionKey]:
     """Returns those that have been begun: a second delivery of their request must not begin them again.
 
     The instances must be locked.
     """
-    wanted, model = set(asked), InstanceAction
-    found: set[Begun] = set()
-    for some in chunked(sorted({one.request_id for one in wanted})):
+    unique_actions, model = set(actions), InstanceAction
+    begun_actions: set[ActionKey] = set()
+    for some in chunked(sorted({action.request_id for action in unique_actions})):
         query = select(model.instance_uuid, model.request_id, model.action).where(model.request_id.in_(some))
-        found.update(Begun(*row) for row in session.execute(query))
-    return found & wanted
+        begun_actions.update(ActionKey(*row) for row in session.execute(query))
+    return begun_actions & unique_actions
 
 
 def in_progress(session: Session, instance_uuid: str) -> InProgress | None:
@@ -162,14 +162,14 @@ def reopen(session: Session, action_id: int) -> None:
 def initiators(session: Session, uuids: Iterable[str], request_id: str) -> dict[str, tuple[str, str]]:
     """Returns, by instance, the user and the project of the action with this request id."""
     row = InstanceAction
-    found: dict[str, tuple[str, str]] = {}
+    initiators_by_uuid: dict[str, tuple[str, str]] = {}
     for some in chunked(sorted(uuids)):
         query = select(row.instance_uuid, row.user_id, row.project_id).where(row.request_id == request_id)
-        found |= {
+        initiators_by_uuid |= {
             uuid: (user_id, project_id)
             for uuid, user_id, project_id in session.execute(query.where(row.instance_uuid.in_(some)))
         }
-    return found
+    return initiators_by_uuid
 
 
 def begin_events(session: Session, rows: Sequence[Mapping[str, Any]], event: str = BUILD_EVENT) -> None:
@@ -229,7 +229,7 @@ def _kept(reason: str | None) -> str | None:
     return reason and reason.replace("\0", "\N{REPLACEMENT CHARACTER}")[:LONGEST_REASON]
 
 
-class Asked(NamedTuple):
+class Requester(NamedTuple):
     """The request that began an action, and its user and project."""
 
     request_id: str
@@ -237,10 +237,10 @@ class Asked(NamedTuple):
     project_id: str
 
 
-def request_of(session: Session, action_id: int) -> Asked:
+def request_of(session: Session, action_id: int) -> Requester:
     model = InstanceAction
     row = session.execute(select(model.request_id, model.user_id, model.project_id).where(model.id == action_id)).one()
-    return Asked(*row)
+    return Requester(*row)
 
 
 class FailedAttempt(NamedTuple):

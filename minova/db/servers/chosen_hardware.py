@@ -16,7 +16,9 @@ def record(session: Session, chosen: Mapping[str, ChosenHardware], at: datetime)
     if not chosen:
         return
     query = select(Instance.uuid, Instance.system_metadata).where(Instance.uuid.in_(sorted(chosen)))
-    for uuid, found in session.execute(query).all():
-        known = found or {}
-        if MACHINE_TYPE not in known:
-            instances.set_attributes(session, uuid, at, {"system_metadata": {**known, **chosen[uuid].recorded}})
+    for uuid, stored in session.execute(query).all():
+        system_metadata = stored or {}
+        if MACHINE_TYPE not in system_metadata:
+            instances.set_attributes(
+                session, uuid, at, {"system_metadata": {**system_metadata, **chosen[uuid].recorded}}
+            )

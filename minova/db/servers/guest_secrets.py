@@ -35,18 +35,18 @@ def write(session: Session, uuid: str, values: Mapping[str, str], at: datetime) 
 def set_aside(session: Session, uuid: str) -> None:
     """What the secrets of a locked instance encrypt is about to be made anew. They stay until `remove_former`, in case it is not."""
     _remove_kinds(session, [uuid], [TPM_STATE])
-    found = of_instance(session, uuid)
-    for kind in [kind for kind in SecretKind if kind in found]:
+    secrets = of_instance(session, uuid)
+    for kind in [kind for kind in SecretKind if kind in secrets]:
         names = [kind, *_former_names(kind)]
         _remove_kinds(session, [uuid], names[-1:])  # after so many failures
         for name, older in reversed([*pairwise(names)]):
-            one = update(GuestSecret).where(GuestSecret.instance_uuid == uuid, GuestSecret.kind == name)
-            session.connection().execute(one.values(kind=older))
+            of_name = update(GuestSecret).where(GuestSecret.instance_uuid == uuid, GuestSecret.kind == name)
+            session.connection().execute(of_name.values(kind=older))
 
 
-def former_kinds(found: Mapping[str, str], kind: SecretKind) -> list[str]:
+def former_kinds(secrets: Mapping[str, str], kind: SecretKind) -> list[str]:
     """Returns the kinds under which secrets of `of_instance` were set aside, the last one first."""
-    return [name for name in _former_names(kind) if name in found]
+    return [name for name in _former_names(kind) if name in secrets]
 
 
 def _former_names(kind: SecretKind) -> list[str]:

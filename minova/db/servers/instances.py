@@ -202,8 +202,8 @@ class LockedInstance(NamedTuple):
 def insert_rows(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
     session.connection().execute(_INSERT, list(rows))
     if isinstance(session, RecordingSession):
-        made = ((row["uuid"], state_of(row["vm_state"], row["task_state"])) for row in rows)
-        session.state_changes.extend(StateChange(uuid, None, state) for uuid, state in made)
+        new_states = ((row["uuid"], state_of(row["vm_state"], row["task_state"])) for row in rows)
+        session.state_changes.extend(StateChange(uuid, None, state) for uuid, state in new_states)
 
 
 def lock(session: Session, uuids: Iterable[str]) -> dict[str, LockedInstance]:
@@ -397,8 +397,8 @@ def deleted_at(session: Session, uuids: Iterable[str]) -> dict[str, datetime]:
 
 def without_row(session: Session, host: str, uuids: Collection[str]) -> dict[str, bool]:
     """Returns those of these instances that have no row, and whether they were purged, or removed from this host."""
-    known = row_hosts(session, uuids) if uuids else {}
-    missing = sorted(set(uuids) - known.keys())
+    hosts_by_uuid = row_hosts(session, uuids) if uuids else {}
+    missing = sorted(set(uuids) - hosts_by_uuid.keys())
     purged: set[str] = set()
     for chunk in chunked(missing):
         here = PurgedInstance.host.is_(None) | (PurgedInstance.host == host)
@@ -600,19 +600,19 @@ def count_on(session: Session, hosts: Iterable[str]) -> int:
     return total
 
 
-class Location(NamedTuple):
+class InstanceLocation(NamedTuple):
     host: str | None
     node: str | None
 
 
-def locations(session: Session, uuids: Iterable[str]) -> dict[str, Location]:
+def locations(session: Session, uuids: Iterable[str]) -> dict[str, InstanceLocation]:
     """Returns host and node of the instances that have a row. Deleted instances have neither."""
-    by_uuid: dict[str, Location] = {}
+    by_uuid: dict[str, InstanceLocation] = {}
     model = Instance
     for chunk in chunked(list(uuids)):
         query = select(model.uuid, model.host, model.node, model.deleted_at).where(model.uuid.in_(chunk))
         for uuid, host, node, deleted_at in session.execute(query):
-            by_uuid[uuid] = Location(host, node) if deleted_at is None else Location(None, None)
+            by_uuid[uuid] = InstanceLocation(host, node) if deleted_at is None else InstanceLocation(None, None)
     return by_uuid
 
 

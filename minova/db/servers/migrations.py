@@ -53,8 +53,13 @@ def _update(now: ColumnElement[float]) -> Update:
 
 
 def add(session: Session, migration: MigrationObject, at: datetime, now: ColumnElement[float]) -> None:
-    made = msgspec.structs.replace(migration, created_at=at, updated_at=at)
-    values = {"uuid": made.uuid, "created_at": at, **_columns(made, at), "changed_at": for_insert(session, now)}
+    new_migration = msgspec.structs.replace(migration, created_at=at, updated_at=at)
+    values = {
+        "uuid": new_migration.uuid,
+        "created_at": at,
+        **_columns(new_migration, at),
+        "changed_at": for_insert(session, now),
+    }
     session.connection().execute(insert(Migration).values(**values))
 
 
@@ -71,7 +76,7 @@ def lock_all(session: Session, uuids: Iterable[str]) -> dict[str, MigrationObjec
     """Locks and returns the migrations by uuid. Lock their instances first."""
     locked: dict[str, MigrationObject] = {}
     for chunk in chunked(sorted(uuids)):
-        locked.update({one.uuid: one for one in session.scalars(_LOCK, {"some": chunk})})
+        locked.update({migration.uuid: migration for migration in session.scalars(_LOCK, {"some": chunk})})
     return locked
 
 
@@ -118,8 +123,8 @@ def lock_evacuations(session: Session, instance_uuids: Iterable[str]) -> dict[st
         query = select(Migration.value).where(
             Migration.instance_uuid.in_(chunk), Migration.migration_type == MigrationType.EVACUATION, _OPEN
         )
-        found = session.scalars(query.order_by(Migration.id).with_for_update())
-        locked.update({migration.instance_uuid: migration for migration in found})
+        evacuations = session.scalars(query.order_by(Migration.id).with_for_update())
+        locked.update({migration.instance_uuid: migration for migration in evacuations})
     return locked
 
 
@@ -158,8 +163,8 @@ def note_progress(session: Session, uuid: str, progress: LiveProgress, at: datet
 
 def last_attempt(session: Session, instance_uuid: str) -> int:
     """Returns the highest attempt that any migration of the instance has had; 0 if there is none."""
-    found = session.scalars(select(Migration.value).where(Migration.instance_uuid == instance_uuid))
-    return max((migration.attempt for migration in found), default=0)
+    migrations = session.scalars(select(Migration.value).where(Migration.instance_uuid == instance_uuid))
+    return max((migration.attempt for migration in migrations), default=0)
 
 
 def unconfirmed(session: Session, before: ColumnElement[float], limit: int) -> list[MigrationObject]:

@@ -41,13 +41,13 @@ _ADD_LINKS = insert(_LINKS)
 
 
 def add(session: Session, specs: Iterable[tuple[str, RequestSpec | None, dict[str, Any]]], at: datetime) -> None:
-    """`specs`: (reservation id, spec, carried). The secret part of `carried` goes to a table of its own, where
+    """`specs`: (reservation id, spec, build extras). Their secret part goes to a table of its own, where
     `forget_secrets` finds it.
     """
     rows, secrets = [], []
-    for reservation_id, spec, carried in specs:
-        public = without_secrets(carried)
-        hidden = {name: value for name, value in carried.items() if name in _SECRET and value}
+    for reservation_id, spec, build_extras in specs:
+        public = without_secrets(build_extras)
+        hidden = {name: value for name, value in build_extras.items() if name in _SECRET and value}
         rows.append({"reservation_id": reservation_id, "spec": spec, "carried": public, "created_at": at})
         if hidden:
             secrets.append({"reservation_id": reservation_id, "value": hidden, "created_at": at})
@@ -56,8 +56,8 @@ def add(session: Session, specs: Iterable[tuple[str, RequestSpec | None, dict[st
         session.connection().execute(_ADD_SECRETS, secrets)
 
 
-def without_secrets(carried: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in carried.items() if name not in _SECRET}
+def without_secrets(build_extras: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in build_extras.items() if name not in _SECRET}
 
 
 def remove(session: Session, reservation_ids: Collection[str]) -> None:
@@ -91,8 +91,8 @@ def load(session: Session, reservation_ids: Collection[str]) -> dict[str, Stored
     """Returns the requests by reservation id."""
     requests = {}
     for chunk in chunked(sorted(set(reservation_ids))):
-        for reservation_id, spec, carried, secrets in session.connection().execute(_STORED, {"some": chunk}):
-            requests[reservation_id] = StoredRequest(spec, carried | (secrets or {}))
+        for reservation_id, spec, build_extras, secrets in session.connection().execute(_STORED, {"some": chunk}):
+            requests[reservation_id] = StoredRequest(spec, build_extras | (secrets or {}))
     return requests
 
 
@@ -128,6 +128,8 @@ def add_diagnoses(session: Session, diagnosed: Iterable[tuple[Diagnosis, Collect
     links = []
     for diagnosis, instance_uuids in diagnosed:
         if instance_uuids:
-            made: Any = connection.execute(_ADD_DIAGNOSIS, {"value": diagnosis, "created_at": at}).inserted_primary_key
-            links += [{"instance_uuid": uuid, "diagnosis_id": made[0]} for uuid in instance_uuids]
+            primary_key: Any = connection.execute(
+                _ADD_DIAGNOSIS, {"value": diagnosis, "created_at": at}
+            ).inserted_primary_key
+            links += [{"instance_uuid": uuid, "diagnosis_id": primary_key[0]} for uuid in instance_uuids]
     connection.execute(_ADD_LINKS, links)

@@ -20,7 +20,7 @@ def of_instances(session: Session, uuids: Collection[str]) -> dict[str, tuple[st
     for some in chunked(sorted(uuids)):
         for uuid, tag in session.connection().execute(_OF_INSTANCES, {"some": some}):
             tags.setdefault(uuid, []).append(tag)
-    return {uuid: tuple(sorted(found)) for uuid, found in tags.items()}
+    return {uuid: tuple(sorted(instance_tags)) for uuid, instance_tags in tags.items()}
 
 
 def add(session: Session, uuids: Iterable[str], tags: Collection[str]) -> None:

@@ -189,7 +189,7 @@ def builds_on(session: Session, host: str, node: str | None = None) -> Sequence[
     return session.scalars(_BUILDS_ON_NODE, {"on_host": host, "on_node": node}).all()
 
 
-class Location(NamedTuple):
+class TaskLocation(NamedTuple):
     """The host and the node that a task works on, with its step and its build attempt."""
 
     host: str | None = None
@@ -198,13 +198,13 @@ class Location(NamedTuple):
     attempt: int = 0
 
 
-def locations(session: Session, instance_uuids: Iterable[str]) -> dict[str, Location]:
+def locations(session: Session, instance_uuids: Iterable[str]) -> dict[str, TaskLocation]:
     """Returns the locations of the tasks of these instances."""
-    by_uuid: dict[str, Location] = {}
+    by_uuid: dict[str, TaskLocation] = {}
     for chunk in chunked(list(instance_uuids)):
         query = select(Task.instance_uuid, Task.host, Task.node, Task.step, Task.attempt)
-        found = session.execute(query.where(Task.instance_uuid.in_(chunk)))
-        by_uuid.update({uuid: Location(host, node, step, attempt) for uuid, host, node, step, attempt in found})
+        rows = session.execute(query.where(Task.instance_uuid.in_(chunk)))
+        by_uuid.update({uuid: TaskLocation(host, node, step, attempt) for uuid, host, node, step, attempt in rows})
     return by_uuid
 
 

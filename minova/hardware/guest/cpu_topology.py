@@ -32,13 +32,16 @@ def cpu_topology(flavor: Flavor, image: Mapping[str, Any], *, pinned_threads: in
     no topology has the flavor's number of CPUs.
     """
     most = _maximum(flavor, image)
-    wanted = _preferred(flavor, image, most)
+    preferred = _preferred(flavor, image, most)
     possible = _possible(flavor.vcpus, most)
     if pinned_threads:
-        threads = min(wanted.threads or pinned_threads, pinned_threads)
-        nearest = max((one.threads for one in possible if one.threads <= threads), default=0)
-        possible = [one for one in possible if one.threads == nearest] or possible
-    return max(possible, key=lambda one: (_matches(one, wanted), one.sockets * one.cores, one.sockets))
+        threads = min(preferred.threads or pinned_threads, pinned_threads)
+        nearest = max((topology.threads for topology in possible if topology.threads <= threads), default=0)
+        possible = [topology for topology in possible if topology.threads == nearest] or possible
+    return max(
+        possible,
+        key=lambda topology: (_matches(topology, preferred), topology.sockets * topology.cores, topology.sockets),
+    )
 
 
 def _possible(vcpus: int, most: CpuTopology) -> list[CpuTopology]:
@@ -58,8 +61,8 @@ def _possible(vcpus: int, most: CpuTopology) -> list[CpuTopology]:
     return possible
 
 
-def _matches(one: CpuTopology, wanted: CpuTopology) -> int:
-    return sum(count == wish for count, wish in zip(one, wanted, strict=True) if wish)
+def _matches(topology: CpuTopology, preferred: CpuTopology) -> int:
+    return sum(count == wish for count, wish in zip(topology, preferred, strict=True) if wish)
 
 
 def _of_flavor(flavor: Flavor, kind: str) -> CpuTopology:

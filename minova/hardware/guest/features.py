@@ -204,9 +204,11 @@ def _require_tpm(features: GuestFeatures, specs: Mapping[str, str], image: Mappi
         ("hw:tpm_version", features.tpm_version, (TPM_1_2, TPM_2_0)),
         ("hw:tpm_model", features.tpm_model, (TPM_TIS, TPM_CRB)),
     )
-    for key, value, known in chosen:
-        if value is not None and value not in known:
-            raise errors.Invalid(f"Flavor extra spec {key}: {value[:255]!r} is not valid: known are {', '.join(known)}")
+    for key, value, valid_values in chosen:
+        if value is not None and value not in valid_values:
+            raise errors.Invalid(
+                f"Flavor extra spec {key}: {value[:255]!r} is not valid: known are {', '.join(valid_values)}"
+            )
     if features.tpm_version is None and _either(specs, image, "tpm_model"):
         raise errors.Invalid("hw:tpm_model needs hw:tpm_version")
     if features.tpm_version == TPM_1_2 and features.tpm_model == TPM_CRB:

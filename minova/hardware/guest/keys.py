@@ -24,15 +24,15 @@ class Fate(StrEnum):
     NOTED = "noted"
 
 
-class Entry(NamedTuple):
+class KeyEntry(NamedTuple):
     """`text`: where the key is effective, the trait that a host needs, or why the key is refused."""
 
     fate: Fate
     text: str
 
 
-def _entries(*parts: tuple[Fate, str, str]) -> dict[str, Entry]:
-    return {key: Entry(fate, text) for fate, text, keys in parts for key in keys.split()}
+def _entries(*parts: tuple[Fate, str, str]) -> dict[str, KeyEntry]:
+    return {key: KeyEntry(fate, text) for fate, text, keys in parts for key in keys.split()}
 
 
 _CYBORG = "there is no accelerator service (Cyborg)"

@@ -43,9 +43,9 @@ def is_configured(conf: cfg.ConfigOpts) -> bool:
     return where is not None and where.location not in {cfg.Locations.opt_default, cfg.Locations.set_default}
 
 
-def judge(queues: Sequence[str], found: dict[str, Depth]) -> Iterator[Finding]:
+def judge(queues: Sequence[str], depth_by_queue: dict[str, Depth]) -> Iterator[Finding]:
     for name in queues:
-        depth = found.get(name, Depth(0, 0))
+        depth = depth_by_queue.get(name, Depth(0, 0))
         service = f"minova-{name.partition('.')[0].partition('_')[0]}"
         if depth.consumers == 0:
             yield Finding(

@@ -48,8 +48,8 @@ def in_both(first: Iterable[Finding], second: Iterable[Finding]) -> list[Finding
     """Returns the findings of the second reading that the first one has, too. Work in progress is found at most once: its rows
     are read one after the other while they change.
     """
-    known = {finding.key for finding in first}
-    return [finding for finding in second if finding.key in known]
+    keys = {finding.key for finding in first}
+    return [finding for finding in second if finding.key in keys]
 
 
 def exit_code(findings: Sequence[Finding]) -> int:
@@ -62,8 +62,8 @@ def exit_code(findings: Sequence[Finding]) -> int:
 def text_of(findings: Sequence[Finding]) -> str:
     """Returns two lines for each: what is wrong, and the command."""
     lines = []
-    for one in findings:
-        detail = f": {one.detail}" if one.detail else ""
-        lines.append(f"{one.severity.upper():7}  {one.area}: {one.subject} {one.problem}{detail}")
-        lines.append(f"         mend: {one.mend}")
+    for finding in findings:
+        detail = f": {finding.detail}" if finding.detail else ""
+        lines.append(f"{finding.severity.upper():7}  {finding.area}: {finding.subject} {finding.problem}{detail}")
+        lines.append(f"         mend: {finding.mend}")
     return "\n".join(lines)

@@ -35,9 +35,9 @@ def check(patient: Patient) -> Iterator[Finding]:
 
 def _of_conductors(patient: Patient) -> Iterator[Finding]:
     """The conductors that are alive report the IDs of their keys when they start."""
-    found = services.guest_keys(patient.session, float(patient.conf.service_down_time))
-    if len({*found.values()}) > 1:
-        detail = "; ".join(f"{host}: {keys or 'none'}" for host, keys in found.items())
+    keys_by_host = services.guest_keys(patient.session, float(patient.conf.service_down_time))
+    if len({*keys_by_host.values()}) > 1:
+        detail = "; ".join(f"{host}: {keys or 'none'}" for host, keys in keys_by_host.items())
         yield _finding("conductors", "have different keys for secrets of guests", detail)
 
 

@@ -8,14 +8,16 @@ from minova.db.models import ComputeNode, Instance, NodeAudit, Task, UnexpectedG
 from minova.health.doctor.findings import Finding, Patient, Severity
 from minova.objects.guests.guest_states import SHOULD_RUN
 from minova.objects.servers.states import PowerState, VmState, power_state_of
-from minova.objects.unexpected.removal_rules import WHY, Verdict
+from minova.objects.unexpected.removal_rules import WHY, DomainVerdict
 from minova.placement.audit import gather
-from minova.placement.audit.judge import Kind
+from minova.placement.audit.judge import FindingKind
 
 AREA = "guests"
 _STANDS = {PowerState.PAUSED: "stands still", PowerState.CRASHED: "has crashed", PowerState.SHUTDOWN: "is off"}
 # These findings of the audit of Placement are about guests, and are shown with their commands here.
-_OF_GUESTS = frozenset({Kind.GUEST_WITHOUT_ROW, Kind.NEWER_GUEST, Kind.MISPLACED_GUEST, Kind.WITHOUT_GUEST})
+_OF_GUESTS = frozenset(
+    {FindingKind.GUEST_WITHOUT_ROW, FindingKind.NEWER_GUEST, FindingKind.MISPLACED_GUEST, FindingKind.WITHOUT_GUEST}
+)
 
 
 def wrong_power(vm_state: VmState, power_state: PowerState) -> str | None:
@@ -57,7 +59,7 @@ def _unexpected(patient: Patient) -> Iterator[Finding]:
         yield Finding(
             area=AREA,
             subject=f"{row.uuid} on {row.host}",
-            problem=WHY[Verdict(row.reason)],
+            problem=WHY[DomainVerdict(row.reason)],
             mend=f"minova-manage unexpected list, then adopt or remove {row.uuid}",
         )
 
@@ -89,10 +91,10 @@ def _audits(patient: Patient) -> Iterator[Finding]:
 
 
 def _hosts(patient: Patient) -> Iterator[Finding]:
-    known = (ComputeNode.host == Instance.host) & (ComputeNode.hypervisor_hostname == Instance.node)
+    same_node = (ComputeNode.host == Instance.host) & (ComputeNode.hypervisor_hostname == Instance.node)
     query = (
         select(Instance.uuid, Instance.host, Instance.node)
-        .outerjoin(ComputeNode, known)
+        .outerjoin(ComputeNode, same_node)
         .where(Instance.deleted_at.is_(None), Instance.node.is_not(None), ComputeNode.id.is_(None))
         .order_by(Instance.id)
     )
@@ -107,12 +109,13 @@ def _hosts(patient: Patient) -> Iterator[Finding]:
 
 
 def check_allocations(patient: Patient) -> Iterator[Finding]:
-    for found in gather.findings(patient.session):
-        if found.kind not in _OF_GUESTS:
+    for finding in gather.findings(patient.session):
+        if finding.kind not in _OF_GUESTS:
             yield Finding(
                 area="allocations",
-                subject=found.consumer_uuid or f"provider {found.provider_uuid} {found.resource_class or ''}".strip(),
-                problem=found.kind.value,
-                detail=found.detail,
-                mend="minova-manage placement audit --fix" if found.remedy else "minova-manage placement audit",
+                subject=finding.consumer_uuid
+                or f"provider {finding.provider_uuid} {finding.resource_class or ''}".strip(),
+                problem=finding.kind.value,
+                detail=finding.detail,
+                mend="minova-manage placement audit --fix" if finding.remedy else "minova-manage placement audit",
             )

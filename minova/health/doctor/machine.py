@@ -15,18 +15,18 @@ from minova.health.doctor.findings import Finding, Severity
 KEYS = ("ssl_key_file", "keyfile", "key_file")
 
 
-def check(conf: cfg.ConfigOpts, options: Iterable[foreign_options.Finding], now: float) -> Iterator[Finding]:
+def check(conf: cfg.ConfigOpts, options: Iterable[foreign_options.OptionFinding], now: float) -> Iterator[Finding]:
     """`options`: what each option in the configuration files does."""
     yield from _certificates(conf, now)
     yield from _modes(conf)
-    for one in options:
-        if one.meaning is foreign_options.Meaning.UNKNOWN:
+    for finding in options:
+        if finding.meaning is foreign_options.Meaning.UNKNOWN:
             yield Finding(
                 area="options",
-                subject=f"{one.option} in {one.file}",
+                subject=f"{finding.option} in {finding.file}",
                 problem="is no option that minova reads",
-                detail=f"did you mean {one.text}?" if one.text else "",
-                mend=f"correct its name; minova-manage config check {one.file} shows what each option does",
+                detail=f"did you mean {finding.text}?" if finding.text else "",
+                mend=f"correct its name; minova-manage config check {finding.file} shows what each option does",
                 severity=Severity.WARNING,
             )
 
@@ -34,7 +34,7 @@ def check(conf: cfg.ConfigOpts, options: Iterable[foreign_options.Finding], now:
 def _certificates(conf: cfg.ConfigOpts, now: float) -> Iterator[Finding]:
     for option, file in certificates.named(conf).items():
         try:
-            found = certificates.read(option, file)
+            certificate = certificates.read(option, file)
         except PermissionError:
             continue
         except (OSError, ValueError) as error:
@@ -46,13 +46,13 @@ def _certificates(conf: cfg.ConfigOpts, now: float) -> Iterator[Finding]:
                 mend=f"correct {option}, or put a certificate there",
             )
             continue
-        if found.days(now) <= SOON:
-            has_ended = found.days(now) <= 0
+        if certificate.days(now) <= SOON:
+            has_ended = certificate.days(now) <= 0
             yield Finding(
                 area="certificates",
                 subject=f"{file} ({option})",
                 problem="has ended" if has_ended else "ends soon",
-                detail=f"{found.days(now):.1f} days",
+                detail=f"{certificate.days(now):.1f} days",
                 mend="put a new one there, and reload the services (docs/operators/configure.md#certificates)",
                 severity=Severity.ERROR if has_ended else Severity.WARNING,
             )

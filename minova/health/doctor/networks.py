@@ -65,8 +65,8 @@ def _ports(patient: Patient) -> Iterator[Finding]:
         .where(or_(Instance.uuid.is_(None), and_(Port.host != "", Instance.task_state.is_(None))))
         .order_by(Port.id)
     )
-    for port, server, bound, found, host in patient.session.execute(query):
-        if found is None:
+    for port, server, bound, living_server, host in patient.session.execute(query):
+        if living_server is None:
             yield Finding(
                 area=AREA,
                 subject=f"port {port}",

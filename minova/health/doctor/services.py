@@ -20,18 +20,20 @@ AUDIT_MISSED = 1800.0
 def check(patient: Patient) -> Iterator[Finding]:
     down_time = float(patient.conf.service_down_time)
     rows = services(patient.session, down_time, patient.db).rows
-    readings = {(one.host, one.binary): one for one in service_readings(patient.session, patient.db, down_time)}
+    readings = {
+        (service.host, service.binary): service for service in service_readings(patient.session, patient.db, down_time)
+    }
     for row in rows:
         reading = readings.get((row.host, row.binary))
         if reading is not None:
             yield from _of_service(row, reading)
-    living = {one.binary for one in readings.values() if one.state != "down"}
+    living = {service.binary for service in readings.values() if service.state != "down"}
     for binary in NEEDED:
         if binary not in living:
             yield Finding(
                 area=AREA, subject=binary, problem="runs on no host", mend=f"systemctl start {binary}, on its host"
             )
-    yield from _audits(patient, {one.host for one in readings.values() if one.state == "up"})
+    yield from _audits(patient, {service.host for service in readings.values() if service.state == "up"})
 
 
 def _of_service(row: ServiceRow, reading: ServiceReading) -> Iterator[Finding]:

@@ -51,8 +51,8 @@ def is_of_same_system(image: Image, instance: Instance) -> bool:
     same image.
     """
     own = instance.image
-    known = {instance.image_ref, *(() if own is None else _origins(own))}
-    return bool((known & _origins(image)) - {""})
+    own_origins = {instance.image_ref, *(() if own is None else _origins(own))}
+    return bool((own_origins & _origins(image)) - {""})
 
 
 def _origins(image: Image) -> set[str]:

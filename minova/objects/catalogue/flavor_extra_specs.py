@@ -68,9 +68,9 @@ def _whole(least: int | None, most: int | None, value: str) -> None:
         raise ValueError(f"it must be at most {most}")
 
 
-def _one_of(known: frozenset[str], value: str) -> None:
-    if value not in known:
-        raise ValueError(f"known are {', '.join(sorted(known))}")
+def _one_of(choices: frozenset[str], value: str) -> None:
+    if value not in choices:
+        raise ValueError(f"known are {', '.join(sorted(choices))}")
 
 
 def _form(pattern: str, value: str) -> None:
@@ -143,8 +143,8 @@ _FIXED |= {
 _GROUP = "([a-zA-Z0-9_-]{1,64})?"
 
 
-def _names(known: list[str]) -> str:
-    return "|".join([*map(re.escape, known), "CUSTOM_[A-Z0-9_]+"])
+def _names(names: list[str]) -> str:
+    return "|".join([*map(re.escape, names), "CUSTOM_[A-Z0-9_]+"])
 
 
 _FORMS: tuple[tuple[str, re.Pattern[str], Reader], ...] = (

@@ -130,9 +130,9 @@ def _machine_type(values: Mapping[str, Any]) -> str | None:
 def _check_scsi_model(values: Mapping[str, Any]) -> None:
     model = values.get("hw_scsi_model")
     on_ppc = values.get("hw_architecture") in _PPC
-    known = (*SCSI_MODELS, _PPC_SCSI_MODEL) if on_ppc else SCSI_MODELS
-    if model is not None and model not in known:
-        raise _invalid("hw_scsi_model", model, f"known are {', '.join(known)}")
+    models = (*SCSI_MODELS, _PPC_SCSI_MODEL) if on_ppc else SCSI_MODELS
+    if model is not None and model not in models:
+        raise _invalid("hw_scsi_model", model, f"known are {', '.join(models)}")
 
 
 def _rng(values: Mapping[str, Any], specs: Mapping[str, str]) -> Rng | None:
@@ -158,11 +158,11 @@ def _watchdog(values: Mapping[str, Any], specs: Mapping[str, str]) -> str | None
 
 def _video_ram(values: Mapping[str, Any], specs: Mapping[str, str]) -> int:
     """In MB. As in Nova, the flavor sets the maximum for the image; a flavor without a maximum allows none."""
-    wanted: int = values.get("hw_video_ram", 0)
+    size_mb: int = values.get("hw_video_ram", 0)
     most = _number(specs, "hw_video:ram_max_mb")
-    if not 0 <= wanted <= most:
-        raise _invalid("hw_video_ram", str(wanted), f"the flavor allows 0 to {most} MB (hw_video:ram_max_mb)")
-    return wanted
+    if not 0 <= size_mb <= most:
+        raise _invalid("hw_video_ram", str(size_mb), f"the flavor allows 0 to {most} MB (hw_video:ram_max_mb)")
+    return size_mb
 
 
 def _secure_boot(values: Mapping[str, Any], specs: Mapping[str, str]) -> str:
@@ -202,6 +202,6 @@ def _invalid(name: str, value: str, why: str) -> InvalidImageProperty:
     return InvalidImageProperty(f"Image property {name}: {value!r} is not valid: {why}")
 
 
-def _check(name: str, bus: str, known: Collection[str]) -> None:
-    if bus not in known:
-        raise _invalid(name, bus, f"known are {', '.join(sorted(known))}")
+def _check(name: str, bus: str, buses: Collection[str]) -> None:
+    if bus not in buses:
+        raise _invalid(name, bus, f"known are {', '.join(sorted(buses))}")

@@ -98,16 +98,16 @@ def whole(text: str) -> int:
     return int(text)
 
 
-def one_of(known: frozenset[str], text: str) -> str:
-    if text not in known:
-        raise ValueError(f"known are {', '.join(sorted(known))}")
+def one_of(choices: frozenset[str], text: str) -> str:
+    if text not in choices:
+        raise ValueError(f"known are {', '.join(sorted(choices))}")
     return text
 
 
-def word(known: frozenset[str], aliases: Mapping[str, str], text: str) -> str:
+def word(choices: frozenset[str], aliases: Mapping[str, str], text: str) -> str:
     """Compares case-insensitively."""
     lower = text.lower()
-    return one_of(known, aliases.get(lower, lower))
+    return one_of(choices, aliases.get(lower, lower))
 
 
 def choice(text: str) -> Reader:

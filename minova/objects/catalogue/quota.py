@@ -12,7 +12,7 @@ UNLIMITED = -1
 DEFAULT_CLASS = "default"
 
 
-class Resource(msgspec.Struct, frozen=True, kw_only=True):
+class QuotaResource(msgspec.Struct, frozen=True, kw_only=True):
     """`counted`: counted by project in `quota_usages`; otherwise it limits one request or one object.
 
     `option`: in [quota]; None: there is no limit.
@@ -27,39 +27,39 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
     in_network: bool = False
 
 
-RESOURCES: Mapping[str, Resource] = {
+RESOURCES: Mapping[str, QuotaResource] = {
     resource.name: resource
     for resource in (
-        Resource(name="instances", option="instances", counted=True),
-        Resource(name="cores", option="cores", counted=True),
-        Resource(name="ram", option="ram", counted=True),
-        Resource(name="server_groups", option="server_groups", counted=True),
-        Resource(name="server_group_members", option="server_group_members"),
-        Resource(name="metadata_items", option="metadata_items"),
-        Resource(name="key_pairs", option="key_pairs"),
-        Resource(name="injected_files", option="injected_files"),
-        Resource(name="injected_file_content_bytes", option="injected_file_content_bytes"),
-        Resource(name="injected_file_path_bytes", option="injected_file_path_length"),
+        QuotaResource(name="instances", option="instances", counted=True),
+        QuotaResource(name="cores", option="cores", counted=True),
+        QuotaResource(name="ram", option="ram", counted=True),
+        QuotaResource(name="server_groups", option="server_groups", counted=True),
+        QuotaResource(name="server_group_members", option="server_group_members"),
+        QuotaResource(name="metadata_items", option="metadata_items"),
+        QuotaResource(name="key_pairs", option="key_pairs"),
+        QuotaResource(name="injected_files", option="injected_files"),
+        QuotaResource(name="injected_file_content_bytes", option="injected_file_content_bytes"),
+        QuotaResource(name="injected_file_path_bytes", option="injected_file_path_length"),
         # Nova shows these before microversion 2.36. The network service is responsible for them.
-        Resource(name="fixed_ips", option=None),
-        Resource(name="floating_ips", option=None),
-        Resource(name="security_groups", option=None),
-        Resource(name="security_group_rules", option=None),
+        QuotaResource(name="fixed_ips", option=None),
+        QuotaResource(name="floating_ips", option=None),
+        QuotaResource(name="security_groups", option=None),
+        QuotaResource(name="security_group_rules", option=None),
         # Resources of the Network API.
-        Resource(name="networks", option="networks", counted=True, in_network=True),
-        Resource(name="subnets", option="subnets", counted=True, in_network=True),
-        Resource(name="ports", option="ports", counted=True, in_network=True),
-        Resource(name="security_group", option="security_group", counted=True, in_network=True),
-        Resource(name="security_group_rule", option="security_group_rule", counted=True, in_network=True),
-        Resource(name="address_group", option="address_group", counted=True, in_network=True),
-        Resource(name="subnetpool", option="subnetpool", counted=True, in_network=True),
+        QuotaResource(name="networks", option="networks", counted=True, in_network=True),
+        QuotaResource(name="subnets", option="subnets", counted=True, in_network=True),
+        QuotaResource(name="ports", option="ports", counted=True, in_network=True),
+        QuotaResource(name="security_group", option="security_group", counted=True, in_network=True),
+        QuotaResource(name="security_group_rule", option="security_group_rule", counted=True, in_network=True),
+        QuotaResource(name="address_group", option="address_group", counted=True, in_network=True),
+        QuotaResource(name="subnetpool", option="subnetpool", counted=True, in_network=True),
         # Resources of Neutron that are not served: clients set their limits together with those of others.
-        Resource(name="router", option=None, in_network=True),
-        Resource(name="floatingip", option=None, in_network=True),
-        Resource(name="rbac_policy", option=None, in_network=True),
+        QuotaResource(name="router", option=None, in_network=True),
+        QuotaResource(name="floatingip", option=None, in_network=True),
+        QuotaResource(name="rbac_policy", option=None, in_network=True),
         # Resources of the Image API: bytes are counted, and limited in MB.
-        Resource(name="image_count_total", option="image_count_total", counted=True, in_compute=False),
-        Resource(name="image_size_total", option="image_size_total", counted=True, in_compute=False),
+        QuotaResource(name="image_count_total", option="image_count_total", counted=True, in_compute=False),
+        QuotaResource(name="image_size_total", option="image_size_total", counted=True, in_compute=False),
     )
 }
 COUNTED = tuple(sorted(name for name, resource in RESOURCES.items() if resource.counted))
@@ -74,21 +74,21 @@ class Overrun(msgspec.Struct, frozen=True, kw_only=True):
     limit: int
 
 
-def overruns(wanted: Mapping[str, int], used: Mapping[str, int], limits: Mapping[str, int]) -> tuple[Overrun, ...]:
+def overruns(requested: Mapping[str, int], used: Mapping[str, int], limits: Mapping[str, int]) -> tuple[Overrun, ...]:
     """Returns the resources of which not everything fits, by name. Zero and negative amounts always fit."""
     return tuple(
         Overrun(resource=name, requested=amount, used=used.get(name, 0), limit=limits[name])
-        for name, amount in sorted(wanted.items())
+        for name, amount in sorted(requested.items())
         if amount > 0 and limits[name] != UNLIMITED and used.get(name, 0) + amount > limits[name]
     )
 
 
 def refusal(over: tuple[Overrun, ...], spans: Mapping[str, str] = {}) -> str:
     """Returns Nova's text. `spans`: the requested amount of a resource, if it is a range."""
-    names = ", ".join(one.resource for one in over)
-    requested = ", ".join(spans.get(one.resource, str(one.requested)) for one in over)
-    used = ", ".join(str(one.used) for one in over)
-    limits = ", ".join(str(one.limit) for one in over)
+    names = ", ".join(overrun.resource for overrun in over)
+    requested = ", ".join(spans.get(overrun.resource, str(overrun.requested)) for overrun in over)
+    used = ", ".join(str(overrun.used) for overrun in over)
+    limits = ", ".join(str(overrun.limit) for overrun in over)
     return f"Quota exceeded for {names}: Requested {requested}, but already used {used} of {limits} {names}"
 
 

@@ -31,9 +31,9 @@ OTHER_CLOUD = "this service belongs to another cloud than the database"
 UNKNOWN = "its database holds no identity of a cloud"
 
 
-class Mark(msgspec.Struct, frozen=True):
+class CounterMark(msgspec.Struct, frozen=True):
     """`at`: when the counter showed this number, by the cloud clock.
-    `seal`: shows that a process with the cloud's secret has made this mark, for the cloud and the history of the `Seen` or
+    `seal`: shows that a process with the cloud's secret has made this mark, for the cloud and the history of the `WitnessRecord` or
     `CloudState` that has it.
     """
 
@@ -51,14 +51,14 @@ class MarkKey:
     def __init__(self, secret: str) -> None:
         self._secret = secret.encode()
 
-    def sealed(self, uuid: str, history: str, mark: Mark) -> Mark:
+    def sealed(self, uuid: str, history: str, mark: CounterMark) -> CounterMark:
         """Returns the mark with the seal for this cloud and history."""
         return msgspec.structs.replace(mark, seal=self._seal(uuid, history, mark))
 
-    def has_sealed(self, uuid: str, history: str, mark: Mark) -> bool:
+    def has_sealed(self, uuid: str, history: str, mark: CounterMark) -> bool:
         return hmac.compare_digest(self._seal(uuid, history, mark).encode(), _bytes(mark.seal))
 
-    def _seal(self, uuid: str, history: str, mark: Mark) -> str:
+    def _seal(self, uuid: str, history: str, mark: CounterMark) -> str:
         text = f"{uuid}|{history}|{mark.counter}|{mark.number}|{float(mark.at)!r}"
         return hmac.digest(self._secret, _bytes(text), "sha256")[:_SEAL_BYTES].hex()
 
@@ -68,12 +68,12 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class WitnessRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What a witness has seen of its cloud. `uuid` and `history`: the cloud's."""
 
     uuid: Line
     history: Line
-    marks: Annotated[tuple[Mark, ...], Meta(max_length=32 * MAX_MARKS)] = ()
+    marks: Annotated[tuple[CounterMark, ...], Meta(max_length=32 * MAX_MARKS)] = ()
 
 
 class CloudState(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,11 +84,11 @@ class CloudState(msgspec.Struct, frozen=True, kw_only=True):
 
     uuid: str
     history: str
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[CounterMark, ...] = ()
     safe_mode: str | None = None
 
 
-class Verdict(StrEnum):
+class WitnessVerdict(StrEnum):
     """How a database compares with what a witness has seen. PAST: the witness knows a history that an operator, or the
     end of safe mode, has replaced; what it holds may be unknown to the database. UNSEALED: the witness has marks, or a
     history, that no conductor has made, and none of its sealed marks shows a loss.
@@ -102,7 +102,7 @@ class Verdict(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
+class DatabaseState(msgspec.Struct, frozen=True, kw_only=True):
     """What a database holds that is compared with a witness.
 
     `uuid` None: it has no identity, as while a dump is being imported.
@@ -122,40 +122,40 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """`details`: for operators."""
 
-    verdict: Verdict
+    verdict: WitnessVerdict
     details: str = ""
 
 
-def proven_marks(seen: Seen, key: MarkKey | None) -> tuple[Mark, ...]:
+def proven_marks(seen: WitnessRecord, key: MarkKey | None) -> tuple[CounterMark, ...]:
     """Returns the marks with a right seal, of the first `MAX_MARKS`: a hostile sender may name any number of them."""
     if key is None:
         return ()
     return tuple(mark for mark in seen.marks[:MAX_MARKS] if key.has_sealed(seen.uuid, seen.history, mark))
 
 
-def judge(seen: Seen, shown: Shown) -> Judgement:
+def judge(seen: WitnessRecord, shown: DatabaseState) -> Judgement:
     """Compares what a witness has seen with what a database shows. Only sealed marks are evidence of a loss."""
     if shown.uuid is None:
-        return Judgement(verdict=Verdict.UNKNOWN, details=f"the cloud {seen.uuid} is expected")
+        return Judgement(verdict=WitnessVerdict.UNKNOWN, details=f"the cloud {seen.uuid} is expected")
     if seen.uuid != shown.uuid:
         details = f"this service belongs to the cloud {seen.uuid}, and the database to the cloud {shown.uuid}"
-        return Judgement(verdict=Verdict.OTHER_CLOUD, details=details)
+        return Judgement(verdict=WitnessVerdict.OTHER_CLOUD, details=details)
     proven = proven_marks(seen, shown.key)
     if seen.history != shown.history:
         if shown.is_past:
-            return Judgement(verdict=Verdict.PAST, details=f"the history {seen.history} has ended")
+            return Judgement(verdict=WitnessVerdict.PAST, details=f"the history {seen.history} has ended")
         if not proven:
-            return Judgement(verdict=Verdict.UNSEALED, details="it names a history without a sealed mark of it")
-        return Judgement(verdict=Verdict.LOST, details=f"the database does not know the history {seen.history}")
+            return Judgement(verdict=WitnessVerdict.UNSEALED, details="it names a history without a sealed mark of it")
+        return Judgement(verdict=WitnessVerdict.LOST, details=f"the database does not know the history {seen.history}")
     lost = _lost(proven, shown)
     if lost is not None:
-        return Judgement(verdict=Verdict.LOST, details=lost)
+        return Judgement(verdict=WitnessVerdict.LOST, details=lost)
     if len(proven) < len(seen.marks):
-        return Judgement(verdict=Verdict.UNSEALED, details="it has marks without a right seal")
-    return Judgement(verdict=Verdict.AGREES)
+        return Judgement(verdict=WitnessVerdict.UNSEALED, details="it has marks without a right seal")
+    return Judgement(verdict=WitnessVerdict.AGREES)
 
 
-def _lost(marks: tuple[Mark, ...], shown: Shown) -> str | None:
+def _lost(marks: tuple[CounterMark, ...], shown: DatabaseState) -> str | None:
     """Returns how the database shows less than these marks; None if it does not."""
     for mark in marks:
         number = shown.numbers.get(mark.counter)
@@ -166,7 +166,7 @@ def _lost(marks: tuple[Mark, ...], shown: Shown) -> str | None:
     return None
 
 
-def is_shown(seen: Seen, state: CloudState) -> bool:
+def is_shown(seen: WitnessRecord, state: CloudState) -> bool:
     """Returns whether a state itself shows the newest that a witness has seen, so that nothing need be compared."""
     if (seen.uuid, seen.history) != (state.uuid, state.history):
         return False
@@ -176,21 +176,21 @@ def is_shown(seen: Seen, state: CloudState) -> bool:
     )
 
 
-def newest_mark(seen: Seen) -> tuple[Mark, ...]:
+def newest_mark(seen: WitnessRecord) -> tuple[CounterMark, ...]:
     """Returns the newest mark alone; nothing if there is none."""
     return tuple(sorted(seen.marks, key=lambda mark: mark.at)[-1:])
 
 
-def learned(seen: Seen | None, state: CloudState) -> Seen:
+def learned(seen: WitnessRecord | None, state: CloudState) -> WitnessRecord:
     """Returns what a witness keeps after it has accepted a state: the newest mark of each counter. A new history
     replaces all marks.
     """
     if seen is None or (seen.uuid, seen.history) != (state.uuid, state.history):
-        return Seen(uuid=state.uuid, history=state.history, marks=state.marks)
+        return WitnessRecord(uuid=state.uuid, history=state.history, marks=state.marks)
     newest = {mark.counter: mark for mark in seen.marks}
     for mark in state.marks:
-        known = newest.get(mark.counter)
-        if known is None or known.number < mark.number:
+        previous = newest.get(mark.counter)
+        if previous is None or previous.number < mark.number:
             newest[mark.counter] = mark
     marks = sorted(newest.values(), key=lambda mark: mark.at)[-MAX_MARKS:]
-    return Seen(uuid=seen.uuid, history=seen.history, marks=tuple(marks))
+    return WitnessRecord(uuid=seen.uuid, history=seen.history, marks=tuple(marks))

@@ -43,7 +43,7 @@ def clamped(number: int) -> int:
     return max(-MAX_CAPACITY, min(number, MAX_CAPACITY))
 
 
-class HypervisorView(msgspec.Struct, frozen=True, kw_only=True):
+class AvailableResources(msgspec.Struct, frozen=True, kw_only=True):
     """What a driver reports of one node (`get_available_resource`). Memory in MB, disk in GB.
 
     `domains`: the UUIDs of all domains on the node, known to minova or not, with their memory in MB.
@@ -106,7 +106,7 @@ class ComputeNode(msgspec.Struct, frozen=True, kw_only=True):
     `writer_epoch`, `write_number`: order the writes: the process of the host that made this write, and the number of
     the write; 0 from releases that do not number them.
     `acknowledged`: the last of the process's earlier writes that was answered; an unanswered one may still arrive.
-    `bridges`: as in HypervisorView.
+    `bridges`: as in AvailableResources.
     """
 
     uuid: Id

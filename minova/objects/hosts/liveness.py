@@ -25,14 +25,14 @@ MASS_SILENCE_GRACE = 5
 OVERDUE_AFTER = 1 / 2
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class LivenessVerdict(msgspec.Struct, frozen=True):
     """Ids of the services that count as dead, and of those that count as up although no heartbeats arrive."""
 
     down: frozenset[int]
     in_doubt: frozenset[int]
 
 
-def judge(last_seen: Mapping[int, float], down_time: float, conductors: Collection[int] = ()) -> Verdict:
+def judge(last_seen: Mapping[int, float], down_time: float, conductors: Collection[int] = ()) -> LivenessVerdict:
     """Judges the services.
 
     `last_seen`: by service id, in seconds on one clock.
@@ -40,21 +40,21 @@ def judge(last_seen: Mapping[int, float], down_time: float, conductors: Collecti
     `conductors`: ids of services that write their heartbeats themselves, which proves nothing about messages.
     """
     if not last_seen:
-        return Verdict(frozenset(), frozenset())
+        return LivenessVerdict(frozenset(), frozenset())
     newest = max(last_seen.values())
     silent = frozenset(key for key, seen in last_seen.items() if newest - seen > down_time)
     # Overdue services count, too: otherwise the first third of all would be dead before the others are silent.
     overdue = frozenset(key for key, seen in last_seen.items() if newest - seen > down_time * OVERDUE_AFTER)
     together = _together(last_seen, overdue, down_time)
     if not silent or not together:
-        return Verdict(silent, frozenset())
+        return LivenessVerdict(silent, frozenset())
     latest = max(last_seen[key] for key in together)
     witnessed = any(
         seen - latest > down_time * OVERDUE_AFTER for key, seen in last_seen.items() if key not in conductors
     )
     if witnessed or newest - latest > down_time * MASS_SILENCE_GRACE:
-        return Verdict(silent, frozenset())
-    return Verdict(silent - together, silent & together)
+        return LivenessVerdict(silent, frozenset())
+    return LivenessVerdict(silent - together, silent & together)
 
 
 def _together(last_seen: Mapping[int, float], overdue: frozenset[int], down_time: float) -> frozenset[int]:

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from minova.objects.hosts.bounds import MAX_NODES, Count, Id, Line, Reason
-from minova.objects.hosts.cloud import CloudState, Seen
+from minova.objects.hosts.cloud import CloudState, WitnessRecord
 
 CONDUCTOR = "minova-conductor"
 # The version with which this release's services register: one more than the release before (see rpc_levels.py).
@@ -59,7 +59,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     last_seen_up: datetime | None = None
     availability_zone: Line = "nova"
     identity: HostIdentity | None = None
-    seen: Seen | None = None
+    seen: WitnessRecord | None = None
 
 
 class ServiceInstructions(msgspec.Struct, frozen=True, kw_only=True):

@@ -48,9 +48,9 @@ def of_version(addresses: Iterable[str], ip_version: int) -> tuple[str, ...]:
 
 def added(group: AddressGroup, addresses: Collection[str]) -> tuple[str, ...]:
     """Returns the ranges of the group with these. Raises BadRequest if it has one already, or would have too many."""
-    known = sorted(set(addresses) & set(group.addresses))
-    if known:
-        raise errors.AddressesAlreadyExist(f"Addresses {known} already exist in the address group {group.id}.")
+    duplicates = sorted(set(addresses) & set(group.addresses))
+    if duplicates:
+        raise errors.AddressesAlreadyExist(f"Addresses {duplicates} already exist in the address group {group.id}.")
     every = (*group.addresses, *addresses)
     if len(every) > MAX_RANGES_OF_GROUP:
         raise errors.BadRequest(

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from minova import errors
-from minova.objects.network.network import AUTOMATIC, Pool
+from minova.objects.network.network import AUTOMATIC, AllocationPool
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Block: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -166,7 +166,7 @@ def default_gateway(block: Block) -> str:
     return str(block[1])
 
 
-def default_pools(block: Block, gateway: str | None) -> tuple[Pool, ...]:
+def default_pools(block: Block, gateway: str | None) -> tuple[AllocationPool, ...]:
     """Returns pools of every usable address except the gateway."""
     first, last = usable(block)
     if gateway is None:
@@ -185,7 +185,7 @@ def check_gateway(block: Block, text: str) -> str:
     return str(gateway)
 
 
-def check_pools(block: Block, pools: Iterable[Pool], gateway: str | None) -> tuple[Pool, ...]:
+def check_pools(block: Block, pools: Iterable[AllocationPool], gateway: str | None) -> tuple[AllocationPool, ...]:
     """Returns the pools sorted and canonical. Raises BadRequest if one is not in the subnet,
     Conflict if pools overlap.
     """
@@ -206,18 +206,18 @@ def check_pools(block: Block, pools: Iterable[Pool], gateway: str | None) -> tup
     for (_, end), (start, _) in itertools.pairwise(ranges):
         if start <= end:
             raise errors.OverlappingAllocationPools(f"Allocation pools of {block} overlap.")
-    made = tuple(_pool(start, end, block.version) for start, end in ranges)
-    if gateway is not None and in_pools(made, gateway):
+    canonical_pools = tuple(_pool(start, end, block.version) for start, end in ranges)
+    if gateway is not None and in_pools(canonical_pools, gateway):
         raise errors.GatewayConflictWithAllocationPools(f"Gateway ip {gateway} is in an allocation pool of {block}.")
-    return made
+    return canonical_pools
 
 
-def size(pools: Iterable[Pool]) -> int:
+def size(pools: Iterable[AllocationPool]) -> int:
     """Returns the number of addresses of the pools."""
     return sum(end - start + 1 for start, end in _ranges(pools))
 
 
-def in_pools(pools: Iterable[Pool], address: str) -> bool:
+def in_pools(pools: Iterable[AllocationPool], address: str) -> bool:
     at = int(ipaddress.ip_address(address))
     return any(start <= at <= end for start, end in _ranges(pools))
 
@@ -237,8 +237,8 @@ def check_fixed(cidr: str, gateway: str | None, text: str) -> str:
 
 
 def contains(cidr: str, address: str) -> bool:
-    block, one = ipaddress.ip_network(cidr), ipaddress.ip_address(address)
-    return one.version == block.version and one in block
+    block, ip = ipaddress.ip_network(cidr), ipaddress.ip_address(address)
+    return ip.version == block.version and ip in block
 
 
 def overlap(cidr: str, others: Iterable[str]) -> str | None:
@@ -251,7 +251,7 @@ def overlap(cidr: str, others: Iterable[str]) -> str | None:
     return None
 
 
-def candidates_after(pools: Sequence[Pool], last: str | None, count: int) -> list[str]:
+def candidates_after(pools: Sequence[AllocationPool], last: str | None, count: int) -> list[str]:
     """Returns up to `count` addresses after `last`, in a cycle, so that a released address is not allocated again at
     once.
     """
@@ -265,7 +265,7 @@ def candidates_after(pools: Sequence[Pool], last: str | None, count: int) -> lis
     return [_text(at, version) for at, _ in zip(_each([*late, *early]), range(count), strict=False)]
 
 
-def first_free(pools: Sequence[Pool], taken: Collection[str]) -> str | None:
+def first_free(pools: Sequence[AllocationPool], taken: Collection[str]) -> str | None:
     """Returns None if the pools are exhausted. It checks at most one address more than are taken."""
     if not pools:
         return None
@@ -278,12 +278,12 @@ def _each(ranges: Iterable[tuple[int, int]]) -> Iterator[int]:
         yield from range(start, end + 1)
 
 
-def _ranges(pools: Iterable[Pool]) -> list[tuple[int, int]]:
+def _ranges(pools: Iterable[AllocationPool]) -> list[tuple[int, int]]:
     return [(int(ipaddress.ip_address(pool.start)), int(ipaddress.ip_address(pool.end))) for pool in pools]
 
 
-def _pool(start: int, end: int, version: int) -> Pool:
-    return Pool(start=_text(start, version), end=_text(end, version))
+def _pool(start: int, end: int, version: int) -> AllocationPool:
+    return AllocationPool(start=_text(start, version), end=_text(end, version))
 
 
 def _text(at: int, version: int) -> str:

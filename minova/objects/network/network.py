@@ -63,7 +63,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
         return self.external or self.usable_by(project_id, is_admin=is_admin)
 
 
-class Pool(msgspec.Struct, frozen=True, kw_only=True):
+class AllocationPool(msgspec.Struct, frozen=True, kw_only=True):
     """Both ends are part of it."""
 
     start: str
@@ -92,7 +92,7 @@ class Subnet(msgspec.Struct, frozen=True, kw_only=True):
     cidr: str
     gateway_ip: str | None = None
     enable_dhcp: bool = True
-    allocation_pools: tuple[Pool, ...] = ()
+    allocation_pools: tuple[AllocationPool, ...] = ()
     dns_nameservers: tuple[str, ...] = ()
     host_routes: tuple[HostRoute, ...] = ()
     ipv6_address_mode: str | None = None

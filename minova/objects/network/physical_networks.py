@@ -43,7 +43,7 @@ def trait_of(segment: str) -> str:
 
 def require_segments(placement: PlacementFilter, segments: Iterable[str]) -> PlacementFilter:
     """Returns the filter with these segments in place of its earlier ones."""
-    wanted = tuple(sorted(set(segments)))
+    new_segments = tuple(sorted(set(segments)))
     others = {*placement.required_traits} - {trait_of(segment) for segment in placement.segments}
-    required = tuple(sorted(others | {trait_of(segment) for segment in wanted}))
-    return msgspec.structs.replace(placement, required_traits=required, segments=wanted)
+    required = tuple(sorted(others | {trait_of(segment) for segment in new_segments}))
+    return msgspec.structs.replace(placement, required_traits=required, segments=new_segments)

@@ -25,11 +25,11 @@ def is_marked(port: Mapping[str, Any], instance_uuid: str) -> bool:
 
 def interface_of(port: Mapping[str, Any]) -> int | None:
     """Returns the id of the row for which the port was created."""
-    found = _of(port).get("interface")
-    return found if isinstance(found, int) else None
+    interface_id = _of(port).get("interface")
+    return interface_id if isinstance(interface_id, int) else None
 
 
 def _of(port: Mapping[str, Any]) -> Mapping[str, Any]:
     profile = port.get(_PROFILE)
-    found = profile.get(_KEY) if isinstance(profile, dict) else None
-    return found if isinstance(found, dict) else {}
+    port_mark = profile.get(_KEY) if isinstance(profile, dict) else None
+    return port_mark if isinstance(port_mark, dict) else {}

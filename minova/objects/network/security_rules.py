@@ -50,8 +50,8 @@ def canonical_protocol(value: str | int | None, ethertype: str) -> str | None:
     else:
         name = _named(text, ethertype)
         if name not in PROTOCOLS and number_of(name) is None:
-            known = ", ".join([*PROTOCOLS, *OTHER_NUMBERS])
-            raise _invalid("protocol", f"'{text[:64]}' is none of any, {known}, and no number from 0 to {LARGEST}")
+            allowed = ", ".join([*PROTOCOLS, *OTHER_NUMBERS])
+            raise _invalid("protocol", f"'{text[:64]}' is none of any, {allowed}, and no number from 0 to {LARGEST}")
     if name == "icmp" and ethertype == "IPv6":
         return "icmpv6"
     if name == "icmpv6" and ethertype == "IPv4":

@@ -127,14 +127,14 @@ def free_range(pool: SubnetPool, length: int, taken: Iterable[str]) -> str | Non
 
 def is_free(pool: SubnetPool, cidr: str, taken: Iterable[str]) -> bool:
     """Whether the range is in the pool, and free."""
-    wanted = ipaddress.ip_network(cidr)
-    return any(wanted.version == block.version and wanted.subnet_of(block) for block in _free(pool, taken))  # type: ignore[arg-type]
+    network = ipaddress.ip_network(cidr)
+    return any(network.version == block.version and network.subnet_of(block) for block in _free(pool, taken))  # type: ignore[arg-type]
 
 
 def _free(pool: SubnetPool, taken: Iterable[str]) -> list[Block]:
     """Returns the free blocks of the pool, as large as possible."""
     used = sorted((ipaddress.ip_network(text) for text in taken), key=lambda block: int(block.network_address))
-    found: list[Block] = []
+    free_blocks: list[Block] = []
     for text in pool.prefixes:
         prefix = ipaddress.ip_network(text)
         at, end = int(prefix.network_address), int(prefix.broadcast_address)
@@ -142,10 +142,10 @@ def _free(pool: SubnetPool, taken: Iterable[str]) -> list[Block]:
             first, last = int(block.network_address), int(block.broadcast_address)
             if last < at or first > end:
                 continue
-            found += _blocks(at, first - 1, prefix.version)
+            free_blocks += _blocks(at, first - 1, prefix.version)
             at = last + 1
-        found += _blocks(at, end, prefix.version)
-    return found
+        free_blocks += _blocks(at, end, prefix.version)
+    return free_blocks
 
 
 def _blocks(first: int, last: int, version: int) -> list[Block]:

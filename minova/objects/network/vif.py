@@ -121,7 +121,7 @@ class GroupMembers(msgspec.Struct, frozen=True, kw_only=True):
     def ranges(self, network_id: str, ip_version: int) -> tuple[str, ...]:
         """Returns the ranges of the `MemberRanges` for this network and IP version."""
         key = (network_id, ip_version)
-        return next((one.ranges for one in self.members if (one.network_id, one.ip_version) == key), ())
+        return next((member.ranges for member in self.members if (member.network_id, member.ip_version) == key), ())
 
 
 class Vif(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,12 +170,12 @@ class Vif(msgspec.Struct, frozen=True, kw_only=True):
         if self.from_neutron:
             return ()
         ways = {each.id: each.served for each in self.subnets}
-        found: list[tuple[VifAddress, str]] = []
+        served: list[tuple[VifAddress, str]] = []
         for address in self.addresses:
             way = ways.get(address.subnet_id, "")
-            if way and (way in AUTOMATIC or way not in {other for _, other in found}):
-                found.append((address, way))
-        return tuple(found)
+            if way and (way in AUTOMATIC or way not in {other for _, other in served}):
+                served.append((address, way))
+        return tuple(served)
 
     @property
     def from_neutron(self) -> bool:
@@ -190,13 +190,13 @@ class Vif(msgspec.Struct, frozen=True, kw_only=True):
         return str(segment_of(self.network_type, self.physical_network, self.segmentation_id))
 
 
-def with_members(vif: Vif, known: Mapping[str, GroupMembers]) -> Vif:
+def with_members(vif: Vif, members: Mapping[str, GroupMembers]) -> Vif:
     """Replaces the members in the rules by these members (by group id) where these are newer."""
     rules = vif.rules or ()
-    if all(_members_after(rule, known) is None for rule in rules):
+    if all(_members_after(rule, members) is None for rule in rules):
         return vif
     network_id = reaching(vif.network_type, vif.network_id)
-    return msgspec.structs.replace(vif, rules=tuple(_with_members(rule, known, network_id) for rule in rules))
+    return msgspec.structs.replace(vif, rules=tuple(_with_members(rule, members, network_id) for rule in rules))
 
 
 def reaching(network_type: str, network_id: str) -> str:
@@ -206,16 +206,16 @@ def reaching(network_type: str, network_id: str) -> str:
     return network_id if network_type == LOCAL else ""
 
 
-def _with_members(rule: VifRule, known: Mapping[str, GroupMembers], network_id: str) -> VifRule:
-    newer = _members_after(rule, known)
+def _with_members(rule: VifRule, members: Mapping[str, GroupMembers], network_id: str) -> VifRule:
+    newer = _members_after(rule, members)
     if newer is None:
         return rule
     ranges = newer.ranges(network_id, rule.ip_version)
     return msgspec.structs.replace(rule, remotes=ranges, revision=newer.revision)
 
 
-def _members_after(rule: VifRule, known: Mapping[str, GroupMembers]) -> GroupMembers | None:
-    newest = known.get(rule.remote_group)
+def _members_after(rule: VifRule, members: Mapping[str, GroupMembers]) -> GroupMembers | None:
+    newest = members.get(rule.remote_group)
     return newest if newest is not None and newest.revision > rule.revision else None
 
 

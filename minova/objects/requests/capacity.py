@@ -13,7 +13,7 @@ class HostCapacity(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class Stopped(msgspec.Struct, frozen=True, kw_only=True):
+class StoppedHosts(msgspec.Struct, frozen=True, kw_only=True):
     """`what`: the reason without its numbers. `full`: how many of these hosts took at least one instance before."""
 
     step: str
@@ -35,5 +35,5 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
     complete: bool = True
     one_host: bool = False
     hosts: tuple[HostCapacity, ...] = ()
-    stopped: tuple[Stopped, ...] = ()
+    stopped: tuple[StoppedHosts, ...] = ()
     error: str | None = None

@@ -106,7 +106,7 @@ _IMAGE = (
 
 
 def _texts(hint: Any) -> list[str]:
-    return [str(one) for one in (hint if isinstance(hint, list | tuple) else [hint])]
+    return [str(entry) for entry in (hint if isinstance(hint, list | tuple) else [hint])]
 
 
 def _image(value: Image) -> Payload:

@@ -12,7 +12,7 @@ from minova.objects.network.vif import Vif
 from minova.objects.servers.states import EVACUABLE, EVACUATION_STEPS, PowerState, TaskState, VmState
 
 
-class Fault(msgspec.Struct, frozen=True, kw_only=True):
+class InstanceFault(msgspec.Struct, frozen=True, kw_only=True):
     """The last failure, shown by `server show` (OpenStack's `fault`)."""
 
     code: int
@@ -63,7 +63,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     launched_at: datetime | None = None
     terminated_at: datetime | None = None
     deleted: bool = False
-    fault: Fault | None = None
+    fault: InstanceFault | None = None
 
     @property
     def is_evacuated(self) -> bool:

@@ -104,7 +104,7 @@ class Hold(StrEnum):
     LAST = "last"
 
 
-class Place(NamedTuple):
+class HostNode(NamedTuple):
     """A node of a host; None: not chosen yet."""
 
     host: str | None
@@ -187,15 +187,15 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
         return self.source == self.dest and self.old_numa_topology is None and self.new_numa_topology is None
 
     @property
-    def source(self) -> Place:
-        return Place(self.source_compute, self.source_node)
+    def source(self) -> HostNode:
+        return HostNode(self.source_compute, self.source_node)
 
     @property
-    def dest(self) -> Place:
-        return Place(self.dest_compute, self.dest_node)
+    def dest(self) -> HostNode:
+        return HostNode(self.dest_compute, self.dest_node)
 
 
-class Moved(msgspec.Struct, frozen=True, kw_only=True):
+class MoveState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a move after a step: the migration, and its instance as its row is now."""
 
     migration: Migration

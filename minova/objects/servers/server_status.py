@@ -109,9 +109,9 @@ def states_of(statuses: Iterable[str]) -> States | None:
     As in Nova, vm_states and task_states are searched separately: ACTIVE finds all active servers, also those whose
     task has a status of its own, and one status without a task among several lifts the condition on task states.
     """
-    wanted = {status.upper() for status in statuses}
-    idle = [vm_state for vm_state, status in _OF_VM_STATE.items() if status in wanted]
-    tasks = [task for task in _TASKS if task.status in wanted]
+    requested = {status.upper() for status in statuses}
+    idle = [vm_state for vm_state, status in _OF_VM_STATE.items() if status in requested]
+    tasks = [task for task in _TASKS if task.status in requested]
     vm_states = {*idle, *(vm_state for task in tasks for vm_state in task.vm_states)}
     task_states = {task_state for task in tasks for task_state in task.task_states}
     if not vm_states:

@@ -52,7 +52,9 @@ class GuestRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     def action(self, action_id: int, request_id: str) -> EndedAction | None:
         """Returns the action if it has ended here."""
-        ended = (one for one in reversed(self.actions) if (one.id, one.request_id) == (action_id, request_id))
+        ended = (
+            action for action in reversed(self.actions) if (action.id, action.request_id) == (action_id, request_id)
+        )
         return next(ended, None)
 
     @property

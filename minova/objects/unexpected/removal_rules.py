@@ -28,7 +28,7 @@ from minova.objects.actions.power_rules import OFF
 from minova.objects.servers.states import RESOURCE_FREE, PowerState, VmState
 
 
-class Verdict(StrEnum):
+class DomainVerdict(StrEnum):
     """EXPECTED domains are where their rows say. REMOVE: there is proof that the domain may be removed. NO_GUEST: the
     host of a server has neither a domain nor disks of it. NO_COPY: neither has the source of a move that waits for its
     confirmation: it was confirmed, as far as the source is concerned.
@@ -44,16 +44,16 @@ class Verdict(StrEnum):
 
 
 # Reports of a host that has nothing of the guest.
-HAS_NOTHING = frozenset({Verdict.NO_GUEST, Verdict.NO_COPY})
+HAS_NOTHING = frozenset({DomainVerdict.NO_GUEST, DomainVerdict.NO_COPY})
 
 WHY = {
-    Verdict.EXPECTED: "its row names this host",
-    Verdict.NO_ROW: "the database does not know it",
-    Verdict.NEWER: "it is newer than its row",
-    Verdict.MISPLACED: "its row names another host",
-    Verdict.NO_GUEST: "its host has neither domain nor disks of this server",
-    Verdict.NO_COPY: "its move waits for a confirmation, and its source has no copy to go back to",
-    Verdict.REMOVE: "it is to be removed, with more others than [conductor] max_automatic_removals",
+    DomainVerdict.EXPECTED: "its row names this host",
+    DomainVerdict.NO_ROW: "the database does not know it",
+    DomainVerdict.NEWER: "it is newer than its row",
+    DomainVerdict.MISPLACED: "its row names another host",
+    DomainVerdict.NO_GUEST: "its host has neither domain nor disks of this server",
+    DomainVerdict.NO_COPY: "its move waits for a confirmation, and its source has no copy to go back to",
+    DomainVerdict.REMOVE: "it is to be removed, with more others than [conductor] max_automatic_removals",
 }
 
 
@@ -86,32 +86,36 @@ class DomainRow(msgspec.Struct, frozen=True, kw_only=True):
     knows_action: bool = True
 
 
-def verdict(attempt: int | None, power_state: int, row: DomainRow | None, *, accepted: bool = False) -> Verdict:
+def verdict(attempt: int | None, power_state: int, row: DomainRow | None, *, accepted: bool = False) -> DomainVerdict:
     """Judges a domain of this attempt. `attempt` None: its mark names none, so nothing but a deletion proves anything.
 
     `accepted`: a conductor has accepted the report that the attempt succeeded. Then it was not given up, whatever a
     database says that was restored from before that report.
     """
     if row is None:
-        return Verdict.NO_ROW
+        return DomainVerdict.NO_ROW
     if not row.deleted and not row.knows_action:
-        return Verdict.NEWER
+        return DomainVerdict.NEWER
     if attempt is not None and attempt > row.attempt:
         if accepted or not _was_not_brought(attempt, row):
-            return Verdict.NEWER
-        return Verdict.EXPECTED if row.is_leaving and not row.deleted else Verdict.REMOVE
+            return DomainVerdict.NEWER
+        return DomainVerdict.EXPECTED if row.is_leaving and not row.deleted else DomainVerdict.REMOVE
     if row.deleted:
-        return Verdict.REMOVE
+        return DomainVerdict.REMOVE
     if row.is_leaving or row.moves:
-        return Verdict.EXPECTED
+        return DomainVerdict.EXPECTED
     if row.is_here:
         # A guest in use, and a row that has it built a second time.
-        return Verdict.NEWER if accepted and attempt is not None and attempt < row.attempt else Verdict.EXPECTED
+        return (
+            DomainVerdict.NEWER
+            if accepted and attempt is not None and attempt < row.attempt
+            else DomainVerdict.EXPECTED
+        )
     if attempt is None:
-        return Verdict.MISPLACED
+        return DomainVerdict.MISPLACED
     has_left = attempt < row.left_before or _was_offloaded(power_state, row)
     was_given_up = not accepted and (attempt < row.attempt or _was_not_brought(attempt, row) or _was_given_up(row))
-    return Verdict.REMOVE if has_left or was_given_up else Verdict.MISPLACED
+    return DomainVerdict.REMOVE if has_left or was_given_up else DomainVerdict.MISPLACED
 
 
 def _was_not_brought(attempt: int, row: DomainRow) -> bool:

@@ -27,7 +27,7 @@ from minova.placement.providers import of_node
 IN_CHILDREN = frozenset({"VGPU"})
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
+class AllocationClaim(msgspec.Struct, frozen=True, kw_only=True):
     """What one consumer shall hold. It replaces all that the consumer holds now."""
 
     consumer_uuid: str
@@ -38,7 +38,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     user_id: str = ""
 
 
-def claim(session: Session, claims: Sequence[Claim], now: Any = None, *, all_or_none: bool = False) -> dict[str, str]:
+def claim(
+    session: Session, claims: Sequence[AllocationClaim], now: Any = None, *, all_or_none: bool = False
+) -> dict[str, str]:
     """Writes the claims that fit, in this order. Returns {consumer uuid: reason} of the refused ones, which keep what
     they had.
 
@@ -83,13 +85,13 @@ def release(
     Claims still in progress are refused from now on (StaleClaim): those numbered up to the highest number that the
     consumer has seen, and up to `claim_number` if that is given.
     """
-    wanted = sorted(set(consumer_uuids))
-    if not wanted:
+    uuids = sorted(set(consumer_uuids))
+    if not uuids:
         return {}
     session.flush()
     if claim_number is not None:
-        rows.ensure_consumers(session, [(uuid, claim_number, "", "") for uuid in wanted])
-    seen = rows.lock_consumers(session, wanted)
+        rows.ensure_consumers(session, [(uuid, claim_number, "", "") for uuid in uuids])
+    seen = rows.lock_consumers(session, uuids)
     if not seen:
         return {}
     before = rows.holdings(session, seen)
@@ -135,18 +137,18 @@ class _Numbered(NamedTuple):
     renumbered: dict[str, int]
 
 
-def _number(session: Session, claims: Sequence[Claim]) -> _Numbered:
+def _number(session: Session, claims: Sequence[AllocationClaim]) -> _Numbered:
     """Locks the consumers, and creates missing ones.
 
     Raises StaleClaim if a claim comes too late.
     """
     rows.ensure_consumers(session, [(c.consumer_uuid, c.claim_number, c.project_id, c.user_id) for c in claims])
     seen, group_ids = rows.lock_consumers_with_groups(session, [c.consumer_uuid for c in claims])
-    for wanted in claims:
-        if wanted.consumer_uuid not in seen:  # the row existed, but was deleted while this waited for its lock
-            raise errors.Conflict(f"Consumer {wanted.consumer_uuid} was removed at the same time.")
-        if wanted.claim_number < seen[wanted.consumer_uuid]:
-            raise _too_late(wanted.consumer_uuid, wanted.claim_number, seen[wanted.consumer_uuid])
+    for claimed in claims:
+        if claimed.consumer_uuid not in seen:  # the row existed, but was deleted while this waited for its lock
+            raise errors.Conflict(f"Consumer {claimed.consumer_uuid} was removed at the same time.")
+        if claimed.claim_number < seen[claimed.consumer_uuid]:
+            raise _too_late(claimed.consumer_uuid, claimed.claim_number, seen[claimed.consumer_uuid])
     renumbered = {c.consumer_uuid: c.claim_number for c in claims if c.claim_number != seen[c.consumer_uuid]}
     return _Numbered(group_ids, renumbered)
 
@@ -178,7 +180,7 @@ class _Decided(NamedTuple):
 
 
 def _decide(
-    claims: Sequence[Claim],
+    claims: Sequence[AllocationClaim],
     before: Mapping[str, Holding],
     providers: Mapping[str, Provider],
     inventories: Mapping[Key, InventoryUsage],
@@ -191,34 +193,34 @@ def _decide(
     by_provider: dict[int, dict[str, InventoryUsage]] = defaultdict(dict)
     for (provider_id, name), inventory in inventories.items():
         by_provider[provider_id][name] = inventory
-    for wanted in claims:
-        provider = providers.get(wanted.provider_uuid)
+    for claimed in claims:
+        provider = providers.get(claimed.provider_uuid)
         if provider is None:
-            refused[wanted.consumer_uuid] = f"no resource provider {wanted.provider_uuid}"
+            refused[claimed.consumer_uuid] = f"no resource provider {claimed.provider_uuid}"
             continue
-        old = before.get(wanted.consumer_uuid, Counter())
+        old = before.get(claimed.consumer_uuid, Counter())
         giving = {
             name: _giving(name, amount, old, by_provider, [provider.id, *below.get(provider.id, ())])
-            for name, amount in wanted.resources.items()
+            for name, amount in claimed.resources.items()
         }
         offered = {name: by_provider[of][name] for name, of in giving.items() if name in by_provider[of]}
         held = {name: old[of, name] for name, of in giving.items() if (of, name) in old}
-        reasons = refusals(offered, wanted.resources, held)
-        reasons += policies.refusals(wanted.consumer_uuid, provider.host)
+        reasons = refusals(offered, claimed.resources, held)
+        reasons += policies.refusals(claimed.consumer_uuid, provider.host)
         if reasons:
-            refused[wanted.consumer_uuid] = f"{provider.name}: {'; '.join(reasons)}"
+            refused[claimed.consumer_uuid] = f"{provider.name}: {'; '.join(reasons)}"
             continue
-        new = Counter({(giving[name], name): amount for name, amount in wanted.resources.items() if amount})
+        new = Counter({(giving[name], name): amount for name, amount in claimed.resources.items() if amount})
         for key, amount in old.items():
             inventories[key].used -= amount
         for key, amount in new.items():
             inventories[key].used += amount
-        policies.place(wanted.consumer_uuid, provider.host)
-        decided[wanted.consumer_uuid] = new
+        policies.place(claimed.consumer_uuid, provider.host)
+        decided[claimed.consumer_uuid] = new
     return _Decided(decided, refused)
 
 
-def _roots_to_descend(claims: Sequence[Claim], providers: Mapping[str, Provider]) -> set[int]:
+def _roots_to_descend(claims: Sequence[AllocationClaim], providers: Mapping[str, Provider]) -> set[int]:
     """Returns the providers whose claims may be served in part by child providers. Most claims ask
     for no such class.
     """

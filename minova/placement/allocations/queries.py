@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from minova.db.models import Allocation, Consumer, ResourceProvider
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class AllocationRow(msgspec.Struct, frozen=True, kw_only=True):
     """What one consumer holds of one class of one provider. `updated_at`: seconds since the epoch, None if not
     recorded.
     """
@@ -45,13 +45,13 @@ _ROWS = (
 )
 
 
-def of_consumer(session: Session, consumer_uuid: str) -> list[Row]:
+def of_consumer(session: Session, consumer_uuid: str) -> list[AllocationRow]:
     return _found(session, Allocation.consumer_uuid == consumer_uuid)
 
 
-def of_provider(session: Session, provider_id: int) -> list[Row]:
+def of_provider(session: Session, provider_id: int) -> list[AllocationRow]:
     return _found(session, Allocation.provider_id == provider_id)
 
 
-def _found(session: Session, condition: Any) -> list[Row]:
-    return [Row(**row) for row in session.execute(_ROWS.where(condition)).mappings()]
+def _found(session: Session, condition: Any) -> list[AllocationRow]:
+    return [AllocationRow(**row) for row in session.execute(_ROWS.where(condition)).mappings()]

@@ -17,21 +17,21 @@ from minova.placement.providers.queries import find
 Inventories = Mapping[str, tuple[int, Mapping[str, Numbers]]]
 
 
-def reshape(session: Session, inventories: Inventories, wanted: Sequence[ConsumerAllocations]) -> None:
+def reshape(session: Session, inventories: Inventories, consumer_changes: Sequence[ConsumerAllocations]) -> None:
     """First gives the providers both their old and their new inventories, then moves the allocations, then removes the
     old inventories.
 
     Raises BadRequest if there is no such provider or class. Raises Conflict if a generation has changed, there is not
     enough capacity, or an inventory to be removed is in use.
     """
-    writes.lock(session, wanted)
+    writes.lock(session, consumer_changes)
     # Lock all at once, in the order of all writers. Locking them one after the other would use the order of their
     # uuids.
-    uuids = {*inventories, *(uuid for change in wanted for uuid in change.allocations)}
+    uuids = {*inventories, *(uuid for change in consumer_changes for uuid in change.allocations)}
     rows.lock_inventories(session, [provider.id for provider in rows.providers_by_uuid(session, uuids).values()])
     for uuid, (generation, numbers) in sorted(inventories.items()):
         _widen(session, uuid, generation, numbers)
-    writes.replace(session, wanted)
+    writes.replace(session, consumer_changes)
     for uuid, (_, numbers) in sorted(inventories.items()):
         provider_inventories.replace(session, find(session, uuid), numbers)
 

@@ -113,7 +113,7 @@ def ensure_consumers(
     session: Session, rows: Iterable[tuple[str, int, str, str]], consumer_type: str = "INSTANCE"
 ) -> None:
     """`rows`: (uuid, claim_number, project_id, user_id). Existing consumers are not changed."""
-    wanted = [
+    consumers = [
         {
             "uuid": uuid,
             "claim_number": claim_number,
@@ -124,7 +124,7 @@ def ensure_consumers(
         }
         for uuid, claim_number, project_id, user_id in sorted(rows)
     ]
-    insert_missing(session, Consumer, wanted)
+    insert_missing(session, Consumer, consumers)
 
 
 def lock_consumers(session: Session, uuids: Iterable[str]) -> dict[str, int]:
@@ -147,8 +147,8 @@ def lock_consumers_with_groups(session: Session, uuids: Iterable[str]) -> Locked
 
 def numbers_of_holders(session: Session, uuids: Iterable[str]) -> dict[str, tuple[int, bool]]:
     """Returns the claim numbers of the consumers, and whether they hold anything. Locks nothing."""
-    found = session.connection().execute(_NUMBERS, {"some": sorted(uuids)})
-    return {uuid: (number, bool(holds)) for uuid, number, holds in found}
+    rows = session.connection().execute(_NUMBERS, {"some": sorted(uuids)})
+    return {uuid: (number, bool(holds)) for uuid, number, holds in rows}
 
 
 def renumber(session: Session, numbers: Mapping[str, int]) -> None:

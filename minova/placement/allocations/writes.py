@@ -81,24 +81,24 @@ _FORGET = delete(Consumer).where(
 
 
 def replace(
-    session: Session, wanted: Sequence[ConsumerAllocations], now: Any = None, *, beyond_capacity: bool = False
+    session: Session, consumer_changes: Sequence[ConsumerAllocations], now: Any = None, *, beyond_capacity: bool = False
 ) -> None:
     """Raises BadRequest if there is no such provider or class, Conflict if a generation has changed or there is not
     enough capacity.
 
     `beyond_capacity`: the amounts are in use already, so they are written whether or not they fit.
     """
-    seen = lock(session, wanted)
+    seen = lock(session, consumer_changes)
     before = rows.holdings(session, seen)
-    _check_generations(wanted, seen, before)
-    provider_uuids = {uuid for change in wanted for uuid in change.allocations}
+    _check_generations(consumer_changes, seen, before)
+    provider_uuids = {uuid for change in consumer_changes for uuid in change.allocations}
     providers = rows.providers_by_uuid(session, provider_uuids)
-    _check_names(session, wanted, providers)
+    _check_names(session, consumer_changes, providers)
     left = rows.providers_in(before.values())
     inventories = rows.lock_inventories(session, left | {provider.id for provider in providers.values()})
-    after = _decide(wanted, before, providers, inventories, beyond_capacity=beyond_capacity)
+    after = _decide(consumer_changes, before, providers, inventories, beyond_capacity=beyond_capacity)
     rows.change_used(session, rows.total(after.values()), rows.total(before.values()), beyond_capacity=beyond_capacity)
-    _write(session, wanted, seen, before, after)
+    _write(session, consumer_changes, seen, before, after)
     changes.append(session, rows.node_ids_of(session, left | rows.providers_in(after.values())), now)
 
 
@@ -116,38 +116,38 @@ def remove(session: Session, consumer_uuid: str) -> None:
     changes.append(session, rows.node_ids_of(session, touched))
 
 
-def lock(session: Session, wanted: Sequence[ConsumerAllocations]) -> dict[str, _Seen]:
+def lock(session: Session, consumer_changes: Sequence[ConsumerAllocations]) -> dict[str, _Seen]:
     """Locks the consumers' rows. Creates a row for a new consumer that is to hold something."""
     new = [
         {
-            "uuid": one.consumer_uuid,
+            "uuid": consumer.consumer_uuid,
             "claim_number": 0,
             "generation": 0,
-            "consumer_type": one.consumer_type or UNKNOWN_TYPE,
-            "project_id": one.project_id,
-            "user_id": one.user_id,
+            "consumer_type": consumer.consumer_type or UNKNOWN_TYPE,
+            "project_id": consumer.project_id,
+            "user_id": consumer.user_id,
         }
-        for one in sorted(wanted, key=lambda one: one.consumer_uuid)
-        if one.allocations
+        for consumer in sorted(consumer_changes, key=lambda consumer: consumer.consumer_uuid)
+        if consumer.allocations
     ]
-    uuids = sorted(one.consumer_uuid for one in wanted)
+    uuids = sorted(consumer.consumer_uuid for consumer in consumer_changes)
     # Twice: an existing consumer may have been deleted, with its last allocation, while this waited for its lock.
     for _ in range(2):
         insert_missing(session, Consumer, new)
         locked = session.connection().execute(_LOCK, {"some": uuids})
         seen = {row[0]: _Seen(row[1], row[2], row[3]) for row in locked}
-        if all(one["uuid"] in seen for one in new):
+        if all(consumer["uuid"] in seen for consumer in new):
             return seen
     raise errors.Conflict("The consumers came and went at the same time.", errors.CONCURRENT_UPDATE)
 
 
 def _check_generations(
-    wanted: Sequence[ConsumerAllocations], seen: Mapping[str, _Seen], before: Mapping[str, Holding]
+    consumer_changes: Sequence[ConsumerAllocations], seen: Mapping[str, _Seen], before: Mapping[str, Holding]
 ) -> None:
-    for change in wanted:
-        known = seen[change.consumer_uuid].generation if change.consumer_uuid in before else None
-        if change.generation is not ... and change.generation != known:
-            expected = "null" if known is None else known
+    for change in consumer_changes:
+        generation = seen[change.consumer_uuid].generation if change.consumer_uuid in before else None
+        if change.generation is not ... and change.generation != generation:
+            expected = "null" if generation is None else generation
             got = "null" if change.generation is None else change.generation
             raise errors.Conflict(
                 f"consumer generation conflict - expected {expected} but got {got} for consumer {change.consumer_uuid}",
@@ -155,8 +155,10 @@ def _check_generations(
             )
 
 
-def _check_names(session: Session, wanted: Sequence[ConsumerAllocations], providers: Mapping[str, Provider]) -> None:
-    for change in wanted:
+def _check_names(
+    session: Session, consumer_changes: Sequence[ConsumerAllocations], providers: Mapping[str, Provider]
+) -> None:
+    for change in consumer_changes:
         for uuid in change.allocations:
             if uuid not in providers:
                 raise errors.BadRequest(f"Allocation for resource provider '{uuid}' that does not exist.")
@@ -172,7 +174,7 @@ def _check_names(session: Session, wanted: Sequence[ConsumerAllocations], provid
 
 
 def _decide(
-    wanted: Sequence[ConsumerAllocations],
+    consumer_changes: Sequence[ConsumerAllocations],
     before: Mapping[str, Holding],
     providers: Mapping[str, Provider],
     inventories: Mapping[Key, InventoryUsage],
@@ -185,7 +187,7 @@ def _decide(
     freed = rows.total(before.values())
     after: dict[str, Holding] = {}
     taken: Holding = Counter()
-    for change in wanted:
+    for change in consumer_changes:
         new: Holding = Counter()
         for uuid, resources in change.allocations.items():
             for name, amount in resources.items():
@@ -234,7 +236,7 @@ def _refused(uuid: str, name: str, what: str, reasons: Sequence[str]) -> errors.
 
 def _write(
     session: Session,
-    wanted: Sequence[ConsumerAllocations],
+    consumer_changes: Sequence[ConsumerAllocations],
     seen: Mapping[str, _Seen],
     before: Mapping[str, Holding],
     after: Mapping[str, Holding],
@@ -242,7 +244,7 @@ def _write(
     connection = session.connection()
     # Before the foreign keys of the new rows lock the providers: upgrading a lock later can deadlock.
     touched = rows.providers_in(
-        after.get(change.consumer_uuid, before.get(change.consumer_uuid, Counter())) for change in wanted
+        after.get(change.consumer_uuid, before.get(change.consumer_uuid, Counter())) for change in consumer_changes
     )
     if touched:
         connection.execute(_RAISE, [{"b_id": provider_id} for provider_id in sorted(touched)])
@@ -257,7 +259,7 @@ def _write(
             "b_user_id": change.user_id,
             "b_type": change.consumer_type or seen[change.consumer_uuid].consumer_type,
         }
-        for change in wanted
+        for change in consumer_changes
         if change.consumer_uuid in after
     ]
     if holding:

@@ -23,14 +23,13 @@ from minova.db.models import (
 from minova.db.sql import chunked
 from minova.objects.servers.migration import ENDED
 from minova.objects.servers.states import RESOURCE_FREE
-from minova.objects.unexpected.removal_rules import WHY
-from minova.objects.unexpected.removal_rules import Verdict as Reason
+from minova.objects.unexpected.removal_rules import WHY, DomainVerdict
 from minova.placement.allocations.transfers import CONSUMER_TYPE
 from minova.placement.audit import judge as audit
 from minova.placement.audit.judge import (
-    Finding,
-    Kind,
-    Verdict,
+    AuditFinding,
+    ConsumerVerdict,
+    FindingKind,
     judge,
     judge_move,
     judge_provider,
@@ -48,7 +47,7 @@ _ALIVE = Instance.deleted_at.is_(None)
 _OF_ITS_NODE = (ComputeNode.host == Instance.host) & (ComputeNode.hypervisor_hostname == Instance.node)
 
 
-def findings(session: Session) -> list[Finding]:
+def findings(session: Session) -> list[AuditFinding]:
     """Returns all that is wrong."""
     return [
         *wrong_used(session),
@@ -62,45 +61,49 @@ def findings(session: Session) -> list[Finding]:
 # -- guests ------------------------------------------------------------------------------------------------------------
 
 _OF_REASON = {
-    Reason.NO_ROW: Kind.GUEST_WITHOUT_ROW,
-    Reason.NEWER: Kind.NEWER_GUEST,
-    Reason.MISPLACED: Kind.MISPLACED_GUEST,
-    Reason.NO_GUEST: Kind.WITHOUT_GUEST,
-    Reason.NO_COPY: Kind.WITHOUT_COPY,
+    DomainVerdict.NO_ROW: FindingKind.GUEST_WITHOUT_ROW,
+    DomainVerdict.NEWER: FindingKind.NEWER_GUEST,
+    DomainVerdict.MISPLACED: FindingKind.MISPLACED_GUEST,
+    DomainVerdict.NO_GUEST: FindingKind.WITHOUT_GUEST,
+    DomainVerdict.NO_COPY: FindingKind.WITHOUT_COPY,
 }
 
 
-def unexpected_guests(session: Session) -> list[Finding]:
+def unexpected_guests(session: Session) -> list[AuditFinding]:
     """Finds guests that no row accounts for, and servers whose guests are gone, as their hosts have reported last."""
     model = UnexpectedGuest
     query = (
         select(model.uuid, model.host, model.reason).where(model.remove_at.is_(None)).order_by(model.host, model.uuid)
     )
     return [
-        Finding(
-            kind=_OF_REASON[Reason(reason)],
+        AuditFinding(
+            kind=_OF_REASON[DomainVerdict(reason)],
             consumer_uuid=uuid,
-            detail=f"host {host}: {WHY[Reason(reason)]}; see minova-manage unexpected list",
+            detail=f"host {host}: {WHY[DomainVerdict(reason)]}; see minova-manage unexpected list",
         )
         for uuid, host, reason in session.execute(query)
-        if Reason(reason) in _OF_REASON
+        if DomainVerdict(reason) in _OF_REASON
     ]
 
 
 # -- consumers ---------------------------------------------------------------------------------------------------------
 
 
-def wrong_consumers(session: Session) -> list[Finding]:
+def wrong_consumers(session: Session) -> list[AuditFinding]:
     queries = (_holders_without_instance(), _instances_elsewhere(), _holders_of_both_cpu_classes())
     suspects = sorted({uuid for query in queries for uuid in session.scalars(query)})
     verdicts = [judge(consumer) for chunk in chunked(suspects) for consumer in consumers(session, chunk)]
-    found = [verdict.finding for verdict in verdicts if verdict is not None]
+    suspicions = [verdict.finding for verdict in verdicts if verdict is not None]
     # A task or a move may have begun between two of these reads, and have taken what its instance held.
-    begun = {uuid for chunk in chunked([str(one.consumer_uuid) for one in found]) for uuid in _busy(session, chunk)}
-    return [finding for finding in found if finding.consumer_uuid not in begun]
+    begun = {
+        uuid
+        for chunk in chunked([str(suspicion.consumer_uuid) for suspicion in suspicions])
+        for uuid in _busy(session, chunk)
+    }
+    return [finding for finding in suspicions if finding.consumer_uuid not in begun]
 
 
-def verdict_of(session: Session, consumer_uuid: str) -> tuple[Verdict | None, audit.Instance | None]:
+def verdict_of(session: Session, consumer_uuid: str) -> tuple[ConsumerVerdict | None, audit.AuditedInstance | None]:
     (consumer,) = consumers(session, [consumer_uuid])
     return judge(consumer), consumer.instance
 
@@ -159,12 +162,14 @@ def _holders_of_both_cpu_classes() -> Any:
     )
 
 
-def consumers(session: Session, uuids: Sequence[str]) -> list[audit.Consumer]:
+def consumers(session: Session, uuids: Sequence[str]) -> list[audit.AuditedConsumer]:
     busy = _busy(session, uuids)
     holdings = _holdings(session, uuids)
     instances = _instances(session, uuids)
     return [
-        audit.Consumer(uuid=uuid, holdings=holdings.get(uuid, []), instance=instances.get(uuid), busy=uuid in busy)
+        audit.AuditedConsumer(
+            uuid=uuid, holdings=holdings.get(uuid, []), instance=instances.get(uuid), busy=uuid in busy
+        )
         for uuid in uuids
     ]
 
@@ -175,7 +180,7 @@ def _busy(session: Session, uuids: Sequence[str]) -> set[str]:
     return busy | set(session.scalars(select(Instance.uuid).where(Instance.uuid.in_(uuids), ~_idle(Instance.uuid))))
 
 
-def moves_that_are_over(session: Session, uuid: str | None = None) -> list[Finding]:
+def moves_that_are_over(session: Session, uuid: str | None = None) -> list[AuditFinding]:
     """Finds what moves still hold after their end: of one migration, or of all. One statement reads each allocation with the
     status of its migration, so that a move which ends meanwhile is seen before its end or after it.
     """
@@ -204,10 +209,11 @@ def moves_that_are_over(session: Session, uuid: str | None = None) -> list[Findi
     ends = {row[0]: (row.status, row.cleanup_host is not None) for row in rows}
     held = _by_consumer(row[:7] for row in rows)
     moves = [
-        audit.Move(uuid=uuid, holdings=held[uuid], status=status, owes=owes) for uuid, (status, owes) in ends.items()
+        audit.AuditedMove(uuid=uuid, holdings=held[uuid], status=status, owes=owes)
+        for uuid, (status, owes) in ends.items()
     ]
-    found = [judge_move(move) for move in moves]
-    return [finding for finding in found if finding is not None]
+    judgements = [judge_move(move) for move in moves]
+    return [finding for finding in judgements if finding is not None]
 
 
 def _holdings(session: Session, uuids: Sequence[str]) -> dict[str, list[audit.Holding]]:
@@ -243,7 +249,7 @@ def _by_consumer(rows: Iterable[Sequence[Any]]) -> dict[str, list[audit.Holding]
     return holdings
 
 
-def _instances(session: Session, uuids: Sequence[str]) -> dict[str, audit.Instance]:
+def _instances(session: Session, uuids: Sequence[str]) -> dict[str, audit.AuditedInstance]:
     query = (
         select(Instance, Own.uuid, Own.name)
         .outerjoin(ComputeNode, _OF_ITS_NODE)
@@ -254,7 +260,7 @@ def _instances(session: Session, uuids: Sequence[str]) -> dict[str, audit.Instan
     rows = session.execute(query).all()
     trees = _trees(session, {str(provider_uuid) for _, provider_uuid, _ in rows if provider_uuid is not None})
     return {
-        row.uuid: audit.Instance(
+        row.uuid: audit.AuditedInstance(
             host=row.host,
             node=row.node,
             state=row.vm_state,
@@ -291,7 +297,7 @@ def _trees(session: Session, root_uuids: Collection[str]) -> dict[str, list[audi
 # -- inventories and providers -----------------------------------------------------------------------------------------
 
 
-def wrong_used(session: Session, provider_uuid: str | None = None) -> list[Finding]:
+def wrong_used(session: Session, provider_uuid: str | None = None) -> list[AuditFinding]:
     """Finds inventories whose `used` is not the sum of their allocations: of one node's providers,
     or of all providers.
     """
@@ -321,7 +327,7 @@ def wrong_used(session: Session, provider_uuid: str | None = None) -> list[Findi
     return [finding for finding in problems if finding is not None]
 
 
-def lost_providers(session: Session) -> list[Finding]:
+def lost_providers(session: Session) -> list[AuditFinding]:
     """Finds providers that were created for compute nodes that no longer exist."""
     held = (
         select(func.count(func.distinct(Allocation.consumer_uuid)))
@@ -335,5 +341,6 @@ def lost_providers(session: Session) -> list[Finding]:
         .order_by(Root.name)
     )
     return [
-        judge_provider(audit.Provider(uuid=row[0], name=row[1], consumers=row[2])) for row in session.execute(query)
+        judge_provider(audit.ProviderWithoutNode(uuid=row[0], name=row[1], consumers=row[2]))
+        for row in session.execute(query)
     ]

@@ -16,7 +16,7 @@ from minova.db.servers import instances, migrations, tasks
 from minova.placement import changes
 from minova.placement.allocations import claims, rows, writes
 from minova.placement.audit import gather as audit_gather
-from minova.placement.audit.judge import Finding, Kind
+from minova.placement.audit.judge import AuditFinding, FindingKind
 from minova.placement.providers import of_node
 
 _SEVERAL = (
@@ -27,14 +27,14 @@ _SEVERAL = (
 )
 
 
-class Healed(msgspec.Struct, frozen=True):
+class HealedFinding(msgspec.Struct, frozen=True):
     """`reason`: why a finding was not corrected; None if it is correct now."""
 
-    finding: Finding
+    finding: AuditFinding
     reason: str | None
 
 
-def fix(db: Database) -> Iterator[Healed]:
+def fix(db: Database) -> Iterator[HealedFinding]:
     """Corrects wrong `used` amounts first, because the other decisions depend on them, and providers last, when they
     may have lost their consumers.
     """
@@ -42,10 +42,10 @@ def fix(db: Database) -> Iterator[Healed]:
         with db.read() as session:
             gathered = gather(session)
         for finding in gathered:
-            yield Healed(finding, _heal(db, finding))
+            yield HealedFinding(finding, _heal(db, finding))
 
 
-def _heal(db: Database, finding: Finding) -> str | None:
+def _heal(db: Database, finding: AuditFinding) -> str | None:
     if not finding.remedy:
         return "nothing can be done from here"
     try:
@@ -55,15 +55,15 @@ def _heal(db: Database, finding: Finding) -> str | None:
     return None
 
 
-def heal(session: Session, finding: Finding, now: ColumnElement[float]) -> None:
+def heal(session: Session, finding: AuditFinding, now: ColumnElement[float]) -> None:
     """Does nothing if the finding has become correct by itself. Raises Conflict, with the reason, if it cannot be
     corrected.
     """
-    if finding.kind is Kind.WRONG_USED:
+    if finding.kind is FindingKind.WRONG_USED:
         _set_used(session, str(finding.provider_uuid), str(finding.resource_class), now)
-    elif finding.kind is Kind.MOVE_IS_OVER:
+    elif finding.kind is FindingKind.MOVE_IS_OVER:
         _release_move(session, str(finding.consumer_uuid), now)
-    elif finding.kind is Kind.WITHOUT_NODE:
+    elif finding.kind is FindingKind.WITHOUT_NODE:
         _delete_provider(session, str(finding.provider_uuid))
     else:
         _reallocate(session, str(finding.consumer_uuid), now)
@@ -76,17 +76,17 @@ def allocate(session: Session, uuid: str, now: ColumnElement[float]) -> None:
 
 def _reallocate(session: Session, uuid: str, now: ColumnElement[float], *, exists: bool = False) -> None:
     # Every transaction that begins or ends a task takes this lock, so no task can begin or end meanwhile.
-    known = instances.lock(session, [uuid])
+    locked = instances.lock(session, [uuid])
     tasks.lock(session, [uuid])
     verdict, instance = audit_gather.verdict_of(session, uuid)
     if verdict is None:
         return
     if instance is None or not verdict.allocations:
         claims.release(session, [uuid], now)
-        if uuid not in known:
+        if uuid not in locked:
             claims.forget(session, [uuid])
         return
-    wanted = writes.ConsumerAllocations(
+    allocations = writes.ConsumerAllocations(
         consumer_uuid=uuid,
         allocations={provider: dict(resources) for provider, resources in verdict.allocations.items()},
         project_id=instance.project_id,
@@ -94,7 +94,9 @@ def _reallocate(session: Session, uuid: str, now: ColumnElement[float], *, exist
         consumer_type=audit_gather.INSTANCE,
     )
     # A guest uses its own node, full or not: the node's usage must say so, so that no further server is placed there.
-    writes.replace(session, [wanted], now, beyond_capacity=exists or verdict.finding.kind is Kind.WRONG_PROVIDER)
+    writes.replace(
+        session, [allocations], now, beyond_capacity=exists or verdict.finding.kind is FindingKind.WRONG_PROVIDER
+    )
 
 
 def _release_move(session: Session, uuid: str, now: ColumnElement[float]) -> None:

@@ -18,7 +18,7 @@ from minova.objects.requests.resource_request import ENCRYPTION_CONTEXT, claimed
 from minova.objects.servers.migration import ENDED
 
 
-class Kind(StrEnum):
+class FindingKind(StrEnum):
     WITHOUT_INSTANCE = "allocation without instance"
     MOVE_IS_OVER = "allocation of a move that is over"
     WITHOUT_ALLOCATION = "instance without allocation"
@@ -33,10 +33,10 @@ class Kind(StrEnum):
     WITHOUT_COPY = "move without the copy of its source"
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class AuditFinding(msgspec.Struct, frozen=True, kw_only=True):
     """`consumer_uuid`: the uuid of the instance or of the migration. `remedy`: what a fix does; empty: this tool cannot correct it."""
 
-    kind: Kind
+    kind: FindingKind
     detail: str
     remedy: str = ""
     consumer_uuid: str | None = None
@@ -56,7 +56,7 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True):
     resources: Mapping[str, int]
 
 
-class Move(msgspec.Struct, frozen=True, kw_only=True):
+class AuditedMove(msgspec.Struct, frozen=True, kw_only=True):
     """A consumer that holds something for a move. `status`: of the migration; None: there is none. `owes`: a host has still to
     remove what the move has left.
     """
@@ -74,7 +74,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     free: Mapping[str, int]
 
 
-class Instance(msgspec.Struct, frozen=True, kw_only=True):
+class AuditedInstance(msgspec.Struct, frozen=True, kw_only=True):
     """An instance that is not deleted.
 
     `provider_uuid`, `provider_name`: of its compute node, None if the node has no provider.
@@ -96,19 +96,19 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     user_id: str = ""
 
 
-class Consumer(msgspec.Struct, frozen=True, kw_only=True):
+class AuditedConsumer(msgspec.Struct, frozen=True, kw_only=True):
     """`instance` None: there is no such instance. `busy`: the instance has a task or a move in progress."""
 
     uuid: str
     holdings: Sequence[Holding]
-    instance: Instance | None
+    instance: AuditedInstance | None
     busy: bool
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class ConsumerVerdict(msgspec.Struct, frozen=True):
     """`allocations`: what the consumer should hold, {provider uuid: {class: amount}}."""
 
-    finding: Finding
+    finding: AuditFinding
     allocations: Mapping[str, Mapping[str, int]]
 
 
@@ -122,7 +122,7 @@ class UsedAmount(msgspec.Struct, frozen=True, kw_only=True):
     allocated: int
 
 
-class Provider(msgspec.Struct, frozen=True, kw_only=True):
+class ProviderWithoutNode(msgspec.Struct, frozen=True, kw_only=True):
     """A provider that was created for a compute node that no longer exists. `consumers`: how many hold something of its
     tree.
     """
@@ -132,7 +132,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     consumers: int
 
 
-def judge(consumer: Consumer) -> Verdict | None:
+def judge(consumer: AuditedConsumer) -> ConsumerVerdict | None:
     """Returns None if nothing is wrong, or it cannot be decided now."""
     instance = consumer.instance
     if consumer.busy:
@@ -150,102 +150,110 @@ def judge(consumer: Consumer) -> Verdict | None:
     return _wrong_amount(consumer, instance, right) if right else _without_allocation(consumer, instance)
 
 
-def _nothing_to_hold(consumer: Consumer) -> Verdict:
+def _nothing_to_hold(consumer: AuditedConsumer) -> ConsumerVerdict:
     instance = consumer.instance
     why = "there is no such instance" if instance is None else f"the instance is {instance.state} and on no host"
-    finding = Finding(
-        kind=Kind.WITHOUT_INSTANCE,
+    finding = AuditFinding(
+        kind=FindingKind.WITHOUT_INSTANCE,
         consumer_uuid=consumer.uuid,
         provider_uuid=consumer.holdings[0].provider_uuid,
         detail=f"holds {text_of(consumer.holdings)}, but {why}",
         remedy="release what it holds",
     )
-    return Verdict(finding, {})
+    return ConsumerVerdict(finding, {})
 
 
-def _wrong_provider(consumer: Consumer, instance: Instance, wrong: Sequence[Holding], *, moves: bool) -> Verdict:
+def _wrong_provider(
+    consumer: AuditedConsumer, instance: AuditedInstance, wrong: Sequence[Holding], *, moves: bool
+) -> ConsumerVerdict:
     kept = {holding.provider_uuid: dict(holding.resources) for holding in consumer.holdings if holding not in wrong}
     if moves:
         for name, amount in _sum(holding.resources for holding in wrong).items():
             _set_amount(kept, instance, (), name, amount)
-    finding = Finding(
-        kind=Kind.WRONG_PROVIDER,
+    finding = AuditFinding(
+        kind=FindingKind.WRONG_PROVIDER,
         consumer_uuid=consumer.uuid,
         provider_uuid=wrong[0].provider_uuid,
         detail=f"holds {text_of(wrong)}, but the instance is on {instance.provider_name}",
         remedy=f"move it to {instance.provider_name}" if moves else "release that part",
     )
-    return Verdict(finding, kept)
+    return ConsumerVerdict(finding, kept)
 
 
-def _wrong_amount(consumer: Consumer, instance: Instance, right: Sequence[Holding]) -> Verdict | None:
+def _wrong_amount(
+    consumer: AuditedConsumer, instance: AuditedInstance, right: Sequence[Holding]
+) -> ConsumerVerdict | None:
     """Judges only classes that an alternative names: the instance holds other classes for other reasons."""
     held = _sum(holding.resources for holding in right)
     if not instance.alternatives or claimed_as(held, instance.alternatives):
         return None
-    wanted = _nearest(held, instance)
-    finding = Finding(
-        kind=Kind.WRONG_AMOUNT,
+    alternative = _nearest(held, instance)
+    finding = AuditFinding(
+        kind=FindingKind.WRONG_AMOUNT,
         consumer_uuid=consumer.uuid,
         provider_uuid=right[0].provider_uuid,
         detail=f"holds {text_of(right)}, but its flavor takes {' or '.join(map(_resources, instance.alternatives))}",
-        remedy=f"hold {_resources(wanted)}",
+        remedy=f"hold {_resources(alternative)}",
     )
     kept = {holding.provider_uuid: dict(holding.resources) for holding in consumer.holdings}
     for name in {name for resources in instance.alternatives for name in resources}:
-        if held.get(name) != wanted.get(name):
-            _set_amount(kept, instance, right, name, wanted.get(name, 0))
-    return Verdict(finding, {provider: resources for provider, resources in kept.items() if resources})
+        if held.get(name) != alternative.get(name):
+            _set_amount(kept, instance, right, name, alternative.get(name, 0))
+    return ConsumerVerdict(finding, {provider: resources for provider, resources in kept.items() if resources})
 
 
-def _without_allocation(consumer: Consumer, instance: Instance) -> Verdict | None:
+def _without_allocation(consumer: AuditedConsumer, instance: AuditedInstance) -> ConsumerVerdict | None:
     if not instance.alternatives:
         return None
-    wanted = _nearest({}, instance)
-    finding = Finding(
-        kind=Kind.WITHOUT_ALLOCATION,
+    alternative = _nearest({}, instance)
+    finding = AuditFinding(
+        kind=FindingKind.WITHOUT_ALLOCATION,
         consumer_uuid=consumer.uuid,
         provider_uuid=instance.provider_uuid,
         detail=f"{instance.state} on {instance.provider_name}, of which it holds nothing",
-        remedy=f"allocate {_resources(wanted)} on {instance.provider_name}",
+        remedy=f"allocate {_resources(alternative)} on {instance.provider_name}",
     )
     kept = {holding.provider_uuid: dict(holding.resources) for holding in consumer.holdings}
-    for name, amount in wanted.items():
+    for name, amount in alternative.items():
         _set_amount(kept, instance, (), name, amount)
-    return Verdict(finding, kept)
+    return ConsumerVerdict(finding, kept)
 
 
-def _nearest(held: Mapping[str, int], instance: Instance) -> Mapping[str, int]:
+def _nearest(held: Mapping[str, int], instance: AuditedInstance) -> Mapping[str, int]:
     """Returns the alternative that needs the fewest changes; of these one for which there is enough capacity; of these
     the scheduler's preferred one.
     """
 
-    def cost(wanted: Mapping[str, int]) -> tuple[int, int]:
+    def cost(alternative: Mapping[str, int]) -> tuple[int, int]:
         named = {name for resources in instance.alternatives for name in resources}
-        more = {name: wanted.get(name, 0) - held.get(name, 0) for name in named}
+        more = {name: alternative.get(name, 0) - held.get(name, 0) for name in named}
         changed = sum(amount != 0 for amount in more.values())
         return changed, sum(_offering(instance, name, amount) is None for name, amount in more.items() if amount > 0)
 
     return min(instance.alternatives, key=cost)
 
 
-def _offering(instance: Instance, name: str, amount: int) -> str | None:
+def _offering(instance: AuditedInstance, name: str, amount: int) -> str | None:
     """Returns the provider of the node's tree that has `amount` free of the class: the root, else the one with the most
     free.
     """
     able = [offer for offer in instance.tree if offer.free.get(name, 0) >= amount]
     if not able:
         return None
-    return max(able, key=lambda one: (one.provider_uuid == instance.provider_uuid, one.free[name])).provider_uuid
+    return max(
+        able, key=lambda candidate: (candidate.provider_uuid == instance.provider_uuid, candidate.free[name])
+    ).provider_uuid
 
 
 def _set_amount(
-    kept: dict[str, dict[str, int]], instance: Instance, right: Sequence[Holding], name: str, amount: int
+    kept: dict[str, dict[str, int]], instance: AuditedInstance, right: Sequence[Holding], name: str, amount: int
 ) -> None:
     """Sets the amount of one class. If several providers of the tree gave it, the one that gave most gives all of it
     from now on.
     """
-    holders = sorted((one for one in right if one.resources.get(name)), key=lambda one: -one.resources[name])
+    holders = sorted(
+        (holder for holder in right if holder.resources.get(name)), key=lambda holder: -holder.resources[name]
+    )
     giving = [holding.provider_uuid for holding in holders]
     for provider in giving:
         del kept[provider][name]
@@ -270,12 +278,12 @@ def known_alternatives(flavor: Flavor, numa_topology: InstanceNUMATopology | Non
     return (*alternatives, *plain)
 
 
-def judge_move(move: Move) -> Finding | None:
+def judge_move(move: AuditedMove) -> AuditFinding | None:
     if not move.holdings or move.owes or (move.status is not None and move.status not in ENDED):
         return None
     why = "there is no such migration" if move.status is None else f"its migration is {move.status}"
-    return Finding(
-        kind=Kind.MOVE_IS_OVER,
+    return AuditFinding(
+        kind=FindingKind.MOVE_IS_OVER,
         consumer_uuid=move.uuid,
         provider_uuid=move.holdings[0].provider_uuid,
         detail=f"holds {text_of(move.holdings)}, but {why}",
@@ -283,23 +291,23 @@ def judge_move(move: Move) -> Finding | None:
     )
 
 
-def judge_used(amount: UsedAmount) -> Finding | None:
+def judge_used(amount: UsedAmount) -> AuditFinding | None:
     if amount.used == amount.allocated:
         return None
-    known = "has no inventory" if amount.used is None else f"says {amount.used} are used"
-    return Finding(
-        kind=Kind.WRONG_USED,
+    statement = "has no inventory" if amount.used is None else f"says {amount.used} are used"
+    return AuditFinding(
+        kind=FindingKind.WRONG_USED,
         provider_uuid=amount.provider_uuid,
         resource_class=amount.resource_class,
-        detail=f"{amount.resource_class} of {amount.provider_name} {known}; the sum of its allocations is {amount.allocated}",
+        detail=f"{amount.resource_class} of {amount.provider_name} {statement}; the sum of its allocations is {amount.allocated}",
         remedy=f"set used to {amount.allocated}" if amount.used is not None else "add an inventory without room",
     )
 
 
-def judge_provider(provider: Provider) -> Finding:
+def judge_provider(provider: ProviderWithoutNode) -> AuditFinding:
     held = f", and {provider.consumers} consumers hold something of it" if provider.consumers else ""
-    return Finding(
-        kind=Kind.WITHOUT_NODE,
+    return AuditFinding(
+        kind=FindingKind.WITHOUT_NODE,
         provider_uuid=provider.uuid,
         detail=f"{provider.name} was made for a compute node that there is no more{held}",
         remedy="delete the provider, once nothing of it is held" if provider.consumers else "delete the provider",

@@ -19,7 +19,7 @@ from minova.objects.servers import instance as objects
 from minova.objects.servers.migration import ENDED
 from minova.placement.audit import gather
 from minova.placement.audit.heal import heal
-from minova.placement.audit.judge import Finding, Kind, known_alternatives
+from minova.placement.audit.judge import AuditFinding, FindingKind, known_alternatives
 from minova.placement.providers import of_node
 
 # Built once: every audit of every node runs them.
@@ -94,7 +94,7 @@ def restore(
     left: list[str] = []
     # Wrong amounts first: the decision whether there is enough capacity depends on them.
     findings = run(lambda session: gather.wrong_used(session, provider_uuid))
-    findings += [one for uuid in instance_uuids for one in _finding(run, uuid)]
+    findings += [consumer_finding for uuid in instance_uuids for consumer_finding in _finding(run, uuid)]
     for finding in findings:
         reason = _heal(run, now, finding, guests)
         whose = f"{finding.consumer_uuid} {finding.detail}" if finding.consumer_uuid else finding.detail
@@ -105,14 +105,14 @@ def restore(
     return tuple(restored), tuple(left)
 
 
-def _finding(run: Run, uuid: str) -> list[Finding]:
+def _finding(run: Run, uuid: str) -> list[AuditFinding]:
     verdict, _ = run(lambda session: gather.verdict_of(session, uuid))
     return [verdict.finding] if verdict is not None else []
 
 
-def _heal(run: Run, now: Any, finding: Finding, guests: Collection[str]) -> str | None:
+def _heal(run: Run, now: Any, finding: AuditFinding, guests: Collection[str]) -> str | None:
     """Returns why the finding was not corrected; None if it was."""
-    if finding.kind is Kind.WRONG_PROVIDER and finding.consumer_uuid not in guests:
+    if finding.kind is FindingKind.WRONG_PROVIDER and finding.consumer_uuid not in guests:
         return "the node has no guest of it. Left to minova-manage placement audit --fix"
     try:
         run(lambda session: heal(session, finding, now))

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import NamedTuple, TypeAlias
 
-from minova.placement.candidates.request import CandidateRequest, Group
+from minova.placement.candidates.request import CandidateRequest, RequestGroup
 from minova.placement.errors import BAD_VALUE, DUPLICATE_KEY, MISSING_VALUE, BadRequest
 from minova.placement.limits.query_values import read_aggregates, read_resources, read_traits, read_uuid
 
@@ -138,7 +138,7 @@ def _root_traits(pairs: Pairs, version: Version) -> RootTraits:
 # -- groups ------------------------------------------------------------------------------------------------------------
 
 
-def _groups(pairs: Pairs, version: Version) -> tuple[Group, ...]:
+def _groups(pairs: Pairs, version: Version) -> tuple[RequestGroup, ...]:
     """In the order of their first keys."""
     keys: dict[str, None] = {}
     for key, _ in pairs:
@@ -148,7 +148,7 @@ def _groups(pairs: Pairs, version: Version) -> tuple[Group, ...]:
     return tuple(_group(pairs, suffix, version) for suffix in keys)
 
 
-def _group(pairs: Pairs, suffix: str, version: Version) -> Group:
+def _group(pairs: Pairs, suffix: str, version: Version) -> RequestGroup:
     resources = [read_resources(value) for value in _values(pairs, f"resources{suffix}")]
     key = f"required{suffix}"
     traits = _values(pairs, key)
@@ -158,7 +158,7 @@ def _group(pairs: Pairs, suffix: str, version: Version) -> Group:
         f"member_of{suffix}", _values(pairs, f"member_of{suffix}"), version
     )
     in_tree = [read_uuid("in_tree", value) for value in _values(pairs, f"in_tree{suffix}")]
-    return Group(
+    return RequestGroup(
         suffix=suffix,
         resources=resources[-1] if resources else {},
         required=tuple(some for required, _ in read for some in required),
@@ -169,7 +169,7 @@ def _group(pairs: Pairs, suffix: str, version: Version) -> Group:
     )
 
 
-def _check_groups(groups: Collection[Group], version: Version, in_subtrees: frozenset[str]) -> None:
+def _check_groups(groups: Collection[RequestGroup], version: Version, in_subtrees: frozenset[str]) -> None:
     if version >= _SAME_SUBTREE:
         _check_subtrees(groups, in_subtrees)
     else:
@@ -188,7 +188,7 @@ def _check_groups(groups: Collection[Group], version: Version, in_subtrees: froz
         )
 
 
-def _check_subtrees(groups: Collection[Group], in_subtrees: frozenset[str]) -> None:
+def _check_subtrees(groups: Collection[RequestGroup], in_subtrees: frozenset[str]) -> None:
     suffixes = {group.suffix for group in groups}
     without = {group.suffix for group in groups if not group.resources}
     if without == suffixes:
@@ -207,7 +207,7 @@ def _check_subtrees(groups: Collection[Group], in_subtrees: frozenset[str]) -> N
         )
 
 
-def _check_orphans(groups: Collection[Group]) -> None:
+def _check_orphans(groups: Collection[RequestGroup]) -> None:
     if not groups:
         raise BadRequest("At least one request group (`resources` or `resources{$S}`) is required.")
     without = [group for group in groups if not group.resources]

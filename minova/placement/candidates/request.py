@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True):
+class RequestGroup(msgspec.Struct, frozen=True, kw_only=True):
     """A group of a request. The group without a suffix may be spread over a tree. Any other group must be served by one
     provider.
 
@@ -32,7 +32,7 @@ class CandidateRequest(msgspec.Struct, frozen=True, kw_only=True):
     `nested`: if False, at most one provider of each tree is used.
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[RequestGroup, ...]
     limit: int | None = None
     isolate: bool = False
     root_required: frozenset[str] = frozenset()

@@ -85,12 +85,12 @@ def read_trees(session: Session, root_ids: Collection[int], *, nested: bool, agg
 
 def _sets(rows: Iterable[Any]) -> dict[int, frozenset[str]]:
     """Equal sets are stored once."""
-    known: dict[str, frozenset[str]] = {}
+    sets_by_text: dict[str, frozenset[str]] = {}
     sets: dict[int, frozenset[str]] = {}
     for provider_id, text in rows:
-        if text not in known:
-            known[text] = frozenset(text.split(","))
-        sets[provider_id] = known[text]
+        if text not in sets_by_text:
+            sets_by_text[text] = frozenset(text.split(","))
+        sets[provider_id] = sets_by_text[text]
     return sets
 
 

@@ -26,27 +26,27 @@ MAX_CANDIDATES = 100_000
 _FEWEST, _BATCH = 32, 1000
 
 
-class Found(NamedTuple):
+class AllocationCandidates(NamedTuple):
     """`nodes`: the providers for the summaries: whole trees of all providers that serve anything."""
 
     candidates: list[Candidate]
     nodes: list[Node]
 
 
-def search(session: Session, request: CandidateRequest) -> Found:
+def search(session: Session, request: CandidateRequest) -> AllocationCandidates:
     """Returns at most `request.limit` candidates, from as many trees as possible. Raises BadRequest for an unknown
     class or trait.
     """
     _check_names(session, request)
     in_trees = _in_trees(session, request)
     if in_trees is None or any(n > MAX_INT for group in request.groups for n in group.resources.values()):
-        return Found([], [])
+        return AllocationCandidates([], [])
     trees = _Trees(session, request, in_trees)
     limit = min(request.limit or MAX_CANDIDATES, MAX_CANDIDATES)
     candidates = list(_distinct(_all(trees, Combiner(request, in_trees), request.limit), limit))
     if request.limit is None and len(candidates) == MAX_CANDIDATES:
         LOG.warning("Only the first %d allocation candidates were looked for: no limit was given", MAX_CANDIDATES)
-    return Found(candidates, trees.summed_up(candidates))
+    return AllocationCandidates(candidates, trees.summed_up(candidates))
 
 
 def _check_names(session: Session, request: CandidateRequest) -> None:
@@ -62,11 +62,11 @@ def _check_names(session: Session, request: CandidateRequest) -> None:
 
 def _in_trees(session: Session, request: CandidateRequest) -> dict[str, int] | None:
     """Returns {suffix: root id} of the groups that name a tree; None if there is no such provider."""
-    wanted = {group.suffix: group.in_tree for group in request.groups if group.in_tree is not None}
-    known = rows.trees_of(session, set(wanted.values()))
-    if not known.keys() >= set(wanted.values()):
+    tree_uuids = {group.suffix: group.in_tree for group in request.groups if group.in_tree is not None}
+    roots = rows.trees_of(session, set(tree_uuids.values()))
+    if not roots.keys() >= set(tree_uuids.values()):
         return None
-    return {suffix: known[uuid] for suffix, uuid in wanted.items()}
+    return {suffix: roots[uuid] for suffix, uuid in tree_uuids.items()}
 
 
 def _all(trees: "_Trees", combiner: Combiner, limit: int | None) -> Iterator[Candidate]:

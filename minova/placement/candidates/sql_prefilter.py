@@ -11,7 +11,7 @@ from sqlalchemy.orm import aliased
 from sqlalchemy.sql import ColumnElement, Select
 
 from minova.db.models import Inventory, ProviderAggregate, ProviderTrait, ResourceProvider
-from minova.placement.candidates.request import CandidateRequest, Group
+from minova.placement.candidates.request import CandidateRequest, RequestGroup
 from minova.placement.candidates.tree import Node, has_one_each, serves
 
 Root = aliased(ResourceProvider)
@@ -45,9 +45,9 @@ def roots(
     )
 
 
-def _distinct(groups: Iterable[Group], in_trees: Mapping[str, int]) -> Iterable[tuple[Group, int | None]]:
+def _distinct(groups: Iterable[RequestGroup], in_trees: Mapping[str, int]) -> Iterable[tuple[RequestGroup, int | None]]:
     """Groups that ask for the same need only one condition, for example eight devices of the same kind."""
-    distinct: dict[Any, tuple[Group, int | None]] = {}
+    distinct: dict[Any, tuple[RequestGroup, int | None]] = {}
     for group in groups:
         root_id = in_trees.get(group.suffix)
         key = (
@@ -63,7 +63,7 @@ def _distinct(groups: Iterable[Group], in_trees: Mapping[str, int]) -> Iterable[
     return distinct.values()
 
 
-def _granular(group: Group, nested: bool, sharing: Collection[Node], root_id: int | None) -> list[Condition]:
+def _granular(group: RequestGroup, nested: bool, sharing: Collection[Node], root_id: int | None) -> list[Condition]:
     def need(provider: Any) -> Condition:
         return and_(
             true(),
@@ -77,7 +77,7 @@ def _granular(group: Group, nested: bool, sharing: Collection[Node], root_id: in
     return [_served(need, nested, able, root_id)]
 
 
-def _spread(group: Group, nested: bool, sharing: Collection[Node], root_id: int | None) -> list[Condition]:
+def _spread(group: RequestGroup, nested: bool, sharing: Collection[Node], root_id: int | None) -> list[Condition]:
     able = [node for node in sharing if root_id is None and has_one_each(node.aggregates, group.member_of)]
     spans = and_(true(), *(_in_aggregates(Root.id, some) for some in group.member_of))
 
@@ -121,7 +121,7 @@ def _tree_in(aggregates: Collection[str], nested: bool) -> Condition:
     return or_(own, exists().where(Member.root_provider_id == Root.id, _in_aggregates(Member.id, aggregates)))
 
 
-def _unspoilt(provider: Any, group: Group) -> list[Condition]:
+def _unspoilt(provider: Any, group: RequestGroup) -> list[Condition]:
     conditions: list[Condition] = []
     if group.forbidden:
         conditions.append(~_has_traits(provider, group.forbidden))

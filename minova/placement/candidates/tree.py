@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from minova.placement.candidates.request import CandidateRequest, Group
+from minova.placement.candidates.request import CandidateRequest, RequestGroup
 from minova.placement.limits.inventory_checks import InventoryUsage
 
 # A provider with this trait serves every tree that has one of its aggregates.
@@ -47,7 +47,7 @@ class Slot(msgspec.Struct, frozen=True, eq=False, gc=False):
     `options`: the providers that can serve it.
     """
 
-    group: Group
+    group: RequestGroup
     resources: Mapping[str, int]
     options: tuple[Node, ...]
 
@@ -80,7 +80,7 @@ def slots_of(tree: Tree, request: CandidateRequest, in_trees: Mapping[str, int])
     return slots
 
 
-def _granular(tree: Tree, group: Group, root_id: int | None) -> Slot:
+def _granular(tree: Tree, group: RequestGroup, root_id: int | None) -> Slot:
     """The slot of a group that one provider must serve alone. A sharing provider may be in another tree, also if the
     group names a tree.
     """
@@ -92,7 +92,7 @@ def _granular(tree: Tree, group: Group, root_id: int | None) -> Slot:
     return Slot(group, group.resources, tuple(options))
 
 
-def serves(node: Node, group: Group) -> bool:
+def serves(node: Node, group: RequestGroup) -> bool:
     """Whether this provider alone has all that the group asks for, in whatever tree it is."""
     return (
         _takes(node, group.resources)
@@ -103,7 +103,7 @@ def serves(node: Node, group: Group) -> bool:
     )
 
 
-def _spread(tree: Tree, group: Group, root_id: int | None) -> list[Slot]:
+def _spread(tree: Tree, group: RequestGroup, root_id: int | None) -> list[Slot]:
     """Returns a slot for each class. A root's aggregates apply to its whole tree; a sharing provider must itself be in
     the aggregates.
     """

@@ -33,17 +33,17 @@ def read_resources(value: str) -> dict[str, int]:
     return amounts
 
 
-class Membership(NamedTuple):
+class SetCondition(NamedTuple):
     """`required`: sets; at least one element of each set must be present. `forbidden`: none of these may be present."""
 
     required: tuple[frozenset[str], ...]
     forbidden: frozenset[str] = frozenset()
 
 
-def read_traits(key: str, value: str, version: tuple[int, int]) -> Membership:
+def read_traits(key: str, value: str, version: tuple[int, int]) -> SetCondition:
     """Parses `A,!B`, or `in:A,B` for one set."""
     if value.startswith("in:"):
-        return Membership((_any_of(key, value, version),))
+        return SetCondition((_any_of(key, value, version),))
     names = [name.strip() for name in value.split(",")]
     forbidden = frozenset(name.lstrip("!") for name in names if name.startswith("!"))
     form = "HW_CPU_X86_VMX,!CUSTOM_MAGIC" if version >= _FORBIDDEN_TRAITS else "HW_CPU_X86_VMX,CUSTOM_MAGIC"
@@ -52,7 +52,7 @@ def read_traits(key: str, value: str, version: tuple[int, int]) -> Membership:
         raise BadRequest(f"{expected} Got an empty trait in: {value}")
     if forbidden and version < _FORBIDDEN_TRAITS:
         raise BadRequest(f"{expected} Got: {value}")
-    return Membership(tuple(frozenset([name]) for name in names if not name.startswith("!")), forbidden)
+    return SetCondition(tuple(frozenset([name]) for name in names if not name.startswith("!")), forbidden)
 
 
 def _any_of(key: str, value: str, version: tuple[int, int]) -> frozenset[str]:
@@ -70,7 +70,7 @@ def _any_of(key: str, value: str, version: tuple[int, int]) -> frozenset[str]:
     return names
 
 
-def read_aggregates(key: str, values: Collection[str], version: tuple[int, int]) -> Membership:
+def read_aggregates(key: str, values: Collection[str], version: tuple[int, int]) -> SetCondition:
     """Parses `uuid`, `!uuid`, `in:uuid,uuid` or `!in:uuid,uuid`."""
     if len(values) > 1 and version < _MANY_AGGREGATES:
         raise BadRequest(f"Multiple {key} parameters are not supported")
@@ -84,7 +84,7 @@ def read_aggregates(key: str, values: Collection[str], version: tuple[int, int])
             forbidden |= names
         else:
             required.append(names)
-    return Membership(tuple(required), forbidden)
+    return SetCondition(tuple(required), forbidden)
 
 
 def _aggregates(value: str) -> frozenset[str]:

@@ -57,11 +57,11 @@ def publish(
     provider has the name of a child.
     """
     root_id, root_uuid = root
-    known = _children(session, root_id, root_uuid)
-    if not split and not known:
+    children = _children(session, root_id, root_uuid)
+    if not split and not children:
         offered = [replace(inventory, children=()) for inventory in offered]
-    if known or any(inventory.children for inventory in offered):
-        _publish_children(session, root_id, root_uuid, node, offered, known, now)
+    if children or any(inventory.children for inventory in offered):
+        _publish_children(session, root_id, root_uuid, node, offered, children, now)
     inventories.set_inventories(session, root_uuid, [inventory for inventory in offered if not inventory.children])
 
 
@@ -71,10 +71,10 @@ def _publish_children(
     root_uuid: str,
     node: str,
     offered: Sequence[Inventory],
-    known: Mapping[str, int],
+    children: Mapping[str, int],
     now: Any,
 ) -> None:
-    by_card: dict[str, list[Inventory]] = {card: [] for card in known}
+    by_card: dict[str, list[Inventory]] = {card: [] for card in children}
     for inventory in offered:
         for card, total in inventory.children:
             part = Inventory(resource_class=inventory.resource_class, total=total, max_unit=total)

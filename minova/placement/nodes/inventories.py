@@ -47,21 +47,21 @@ def set_inventories(session: Session, provider_uuid: str, inventories: Sequence[
     provider_id = rows[0].provider_id if rows else session.scalar(of_node.ID, {"of": provider_uuid})
     if provider_id is None:
         raise errors.NotFound(f"No resource provider {provider_uuid}.")
-    known = {row.resource_class: (row.used, {name: getattr(row, name) for name in _FIELDS}) for row in rows}
-    wanted = {
+    before = {row.resource_class: (row.used, {name: getattr(row, name) for name in _FIELDS}) for row in rows}
+    after = {
         inventory.resource_class: {name: getattr(inventory, name) for name in _FIELDS}
         for inventory in (
-            _with_known_ratio(inventory, known.get(inventory.resource_class)) for inventory in inventories
+            _with_known_ratio(inventory, before.get(inventory.resource_class)) for inventory in inventories
         )
     }
-    for resource_class, (used, values) in known.items():
-        if resource_class not in wanted and used:
-            wanted[resource_class] = {**values, "total": 0, "reserved": 0, "capacity": 0}
-    changed = [name for name in sorted({*known, *wanted}) if known.get(name, (0, None))[1] != wanted.get(name)]
+    for resource_class, (used, values) in before.items():
+        if resource_class not in after and used:
+            after[resource_class] = {**values, "total": 0, "reserved": 0, "capacity": 0}
+    changed = [name for name in sorted({*before, *after}) if before.get(name, (0, None))[1] != after.get(name)]
     if not changed:
         return False
     for resource_class in changed:
-        _write(session, provider_id, resource_class, wanted.get(resource_class), new=resource_class not in known)
+        _write(session, provider_id, resource_class, after.get(resource_class), new=resource_class not in before)
     provider = models.ResourceProvider
     session.connection().execute(
         update(provider)
@@ -90,10 +90,10 @@ def with_ratios(session: Session, node: ComputeNode) -> ComputeNode:
     )
 
 
-def _with_known_ratio(wanted: Inventory, known: tuple[int, dict[str, Any]] | None) -> Inventory:
-    if known is None or not wanted.keeps_ratio:
-        return wanted
-    return msgspec.structs.replace(wanted, allocation_ratio=known[1]["allocation_ratio"])
+def _with_known_ratio(inventory: Inventory, before: tuple[int, dict[str, Any]] | None) -> Inventory:
+    if before is None or not inventory.keeps_ratio:
+        return inventory
+    return msgspec.structs.replace(inventory, allocation_ratio=before[1]["allocation_ratio"])
 
 
 def _write(

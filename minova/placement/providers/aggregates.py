@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from minova.db.models import ProviderAggregate, ResourceProvider
 from minova.placement import changes
 from minova.placement.inserts import insert_missing
-from minova.placement.providers.queries import Record, raise_generation
+from minova.placement.providers.queries import ProviderRecord, raise_generation
 
 
 def of_provider(session: Session, provider_id: int) -> list[str]:
@@ -17,21 +17,21 @@ def of_provider(session: Session, provider_id: int) -> list[str]:
     return list(session.scalars(query))
 
 
-def set_aggregates(session: Session, provider: Record, uuids: Collection[str], *, generation: bool) -> int:
+def set_aggregates(session: Session, provider: ProviderRecord, uuids: Collection[str], *, generation: bool) -> int:
     """Makes these the provider's aggregates. Returns its generation, which is raised only if `generation` is True.
 
     Raises Conflict if the provider has changed since it was read.
     """
-    model, wanted = ProviderAggregate, set(uuids)
+    model, after = ProviderAggregate, set(uuids)
     before = set(of_provider(session, provider.id))
     connection = session.connection()
-    if before - wanted:
-        removed = sorted(before - wanted)
+    if before - after:
+        removed = sorted(before - after)
         connection.execute(delete(model).where(model.provider_id == provider.id, model.aggregate_uuid.in_(removed)))
-    if wanted - before:
-        rows = [{"provider_id": provider.id, "aggregate_uuid": uuid} for uuid in sorted(wanted - before)]
+    if after - before:
+        rows = [{"provider_id": provider.id, "aggregate_uuid": uuid} for uuid in sorted(after - before)]
         connection.execute(insert(model), rows)
-    if wanted != before:
+    if after != before:
         changes.append_providers(session, [provider.uuid])
     return raise_generation(session, provider) if generation else provider.generation
 

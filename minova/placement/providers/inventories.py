@@ -14,7 +14,7 @@ from minova.db.models.clock import EpochNow
 from minova.db.models.placement import MAX_INT
 from minova.placement import changes, errors
 from minova.placement.providers import resource_classes
-from minova.placement.providers.queries import Record, raise_generation
+from minova.placement.providers.queries import ProviderRecord, raise_generation
 
 
 class Numbers(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
         return int(min((self.total - self.reserved) * self.allocation_ratio, MAX_INT))
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
+class StoredInventory(msgspec.Struct, frozen=True, kw_only=True):
     """An inventory as it is stored. `updated_at`: seconds since the epoch, None if not recorded."""
 
     numbers: Numbers
@@ -41,76 +41,76 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: float | None
 
 
-def of_provider(session: Session, provider_id: int, *, lock: bool = False) -> dict[str, Known]:
+def of_provider(session: Session, provider_id: int, *, lock: bool = False) -> dict[str, StoredInventory]:
     """Returns {resource class: inventory}, sorted by class. `lock`: locks the rows until the transaction ends."""
     model = models.Inventory
     query = select(model).where(model.provider_id == provider_id).order_by(model.provider_id, model.resource_class)
     rows = session.scalars(query.with_for_update() if lock else query)
     fields = Numbers.__struct_fields__
     return {
-        row.resource_class: Known(
+        row.resource_class: StoredInventory(
             numbers=Numbers(**{name: getattr(row, name) for name in fields}), used=row.used, updated_at=row.updated_at
         )
         for row in rows
     }
 
 
-def add(session: Session, provider: Record, name: str, numbers: Numbers) -> int:
+def add(session: Session, provider: ProviderRecord, name: str, numbers: Numbers) -> int:
     """Returns the provider's new generation. Raises NotFound if there is no such class, Conflict if the provider
     already has an inventory of it.
     """
-    known = of_provider(session, provider.id, lock=True)
+    inventories = of_provider(session, provider.id, lock=True)
     resource_classes.require(session, [name], keep=True)
-    if name in known:
+    if name in inventories:
         raise errors.Conflict(
             f"Update conflict: resource provider {provider.uuid} has an inventory of class {name} already.",
             errors.CONCURRENT_UPDATE,
         )
-    return _apply(session, provider, known, (), {name: numbers})
+    return _apply(session, provider, inventories, (), {name: numbers})
 
 
-def change(session: Session, provider: Record, name: str, numbers: Numbers) -> int:
+def change(session: Session, provider: ProviderRecord, name: str, numbers: Numbers) -> int:
     """Returns the provider's new generation. Raises BadRequest if it has no inventory of this class."""
-    known = of_provider(session, provider.id, lock=True)
-    if name not in known:
+    inventories = of_provider(session, provider.id, lock=True)
+    if name not in inventories:
         raise errors.BadRequest(
             f"No inventory record with resource class for resource provider {provider.uuid}: "
             f"No inventory of class {name} found."
         )
-    return _apply(session, provider, known, (), {name: numbers})
+    return _apply(session, provider, inventories, (), {name: numbers})
 
 
-def replace(session: Session, provider: Record, wanted: Mapping[str, Numbers], *, union: bool = False) -> int:
+def replace(session: Session, provider: ProviderRecord, numbers: Mapping[str, Numbers], *, union: bool = False) -> int:
     """Makes these the provider's only inventories. Returns its new generation. `union`: keeps its other inventories.
 
     Raises NotFound if there is no such class, Conflict if an inventory to be removed is in use.
     """
-    known = of_provider(session, provider.id, lock=True)
-    resource_classes.require(session, wanted, keep=True)
-    going = () if union else known.keys() - wanted.keys()
-    return _apply(session, provider, known, going, wanted)
+    inventories = of_provider(session, provider.id, lock=True)
+    resource_classes.require(session, numbers, keep=True)
+    going = () if union else inventories.keys() - numbers.keys()
+    return _apply(session, provider, inventories, going, numbers)
 
 
-def remove(session: Session, provider: Record, name: str) -> int:
+def remove(session: Session, provider: ProviderRecord, name: str) -> int:
     """Returns the provider's new generation. Raises NotFound if it has no inventory of this class, Conflict if it is in
     use.
     """
-    known = of_provider(session, provider.id, lock=True)
-    if name not in known:
+    inventories = of_provider(session, provider.id, lock=True)
+    if name not in inventories:
         raise errors.NotFound(
             f"No inventory of class {name} found for delete: resource provider {provider.uuid} has none of it."
         )
-    return _apply(session, provider, known, [name], {})
+    return _apply(session, provider, inventories, [name], {})
 
 
 def _apply(
     session: Session,
-    provider: Record,
-    known: Mapping[str, Known],
+    provider: ProviderRecord,
+    inventories: Mapping[str, StoredInventory],
     going: Collection[str],
-    wanted: Mapping[str, Numbers],
+    numbers: Mapping[str, Numbers],
 ) -> int:
-    used = resource_classes.in_order(name for name in going if known[name].used)
+    used = resource_classes.in_order(name for name in going if inventories[name].used)
     if used:
         raise errors.Conflict(
             f"update conflict: Inventory for '{', '.join(used)}' on resource provider '{provider.uuid}' in use.",
@@ -120,8 +120,8 @@ def _apply(
     if going:
         removed = model.resource_class.in_(sorted(going))
         connection.execute(delete(model).where(model.provider_id == provider.id, removed))
-    for name in sorted(wanted):
-        connection.execute(_statement(provider.id, name, wanted[name], new=name not in known))
+    for name in sorted(numbers):
+        connection.execute(_statement(provider.id, name, numbers[name], new=name not in inventories))
     changes.append_providers(session, [provider.uuid])
     return raise_generation(session, provider)
 

@@ -37,23 +37,23 @@ def ensure(session: Session, uuid: str, name: str) -> int:
 
     Raises Conflict if another provider has the name, or the provider with this uuid is not a node's.
     """
-    known = _find(session, uuid)
-    if known is not None and known.name != name and (known.parent_id is not None or known.of_node is False):
-        raise errors.Conflict(f"Resource provider {uuid} is {known.name!r}, and not that of node {name!r}.")
-    if known is None:
+    provider = _find(session, uuid)
+    if provider is not None and provider.name != name and (provider.parent_id is not None or provider.of_node is False):
+        raise errors.Conflict(f"Resource provider {uuid} is {provider.name!r}, and not that of node {name!r}.")
+    if provider is None:
         insert_missing(session, ResourceProvider, [{"uuid": uuid, "name": name, "generation": 0, "of_node": True}])
         own_root = update(ResourceProvider).where(
             ResourceProvider.uuid == uuid, ResourceProvider.root_provider_id.is_(None)
         )
         session.connection().execute(own_root.values(root_provider_id=ResourceProvider.id, updated_at=EpochNow()))
-        known = _find(session, uuid)
-    if known is None:
+        provider = _find(session, uuid)
+    if provider is None:
         raise errors.Conflict(f"Another resource provider is named {name!r}; {uuid} cannot be made.")
-    if known.name != name:
+    if provider.name != name:
         session.connection().execute(
-            update(ResourceProvider).where(ResourceProvider.id == known.id).values(name=name, updated_at=EpochNow())
+            update(ResourceProvider).where(ResourceProvider.id == provider.id).values(name=name, updated_at=EpochNow())
         )
-    return known.id
+    return provider.id
 
 
 class _Known(NamedTuple):

@@ -18,7 +18,7 @@ Root = aliased(ResourceProvider)
 ROOT_ID = func.coalesce(ResourceProvider.root_provider_id, ResourceProvider.id)
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class ProviderRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One resource provider. `updated_at`: seconds since the epoch, None if not recorded."""
 
     id: int
@@ -32,7 +32,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: float | None
 
 
-class Filter(msgspec.Struct, frozen=True, kw_only=True):
+class ProviderFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Conditions on a provider. `required` and `member_of`: sets; the provider must have at least one element of each
     set.
     """
@@ -47,7 +47,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     not_member_of: frozenset[str] = frozenset()
 
 
-def find(session: Session, uuid: str) -> Record:
+def find(session: Session, uuid: str) -> ProviderRecord:
     """Raises NotFound if there is no such provider."""
     row = session.execute(_select().where(ResourceProvider.uuid == uuid)).one_or_none()
     if row is None:
@@ -55,15 +55,15 @@ def find(session: Session, uuid: str) -> Record:
     return _record(row)
 
 
-def found(session: Session, wanted: Filter) -> list[Record]:
+def found(session: Session, provider_filter: ProviderFilter) -> list[ProviderRecord]:
     """Returns the providers that match, in the order of their creation."""
-    if any(amount > MAX_INT for amount in wanted.resources.values()):
+    if any(amount > MAX_INT for amount in provider_filter.resources.values()):
         return []
-    query = _select().where(*_conditions(wanted)).order_by(ResourceProvider.id)
+    query = _select().where(*_conditions(provider_filter)).order_by(ResourceProvider.id)
     return [_record(row) for row in session.execute(query)]
 
 
-def raise_generation(session: Session, provider: Record) -> int:
+def raise_generation(session: Session, provider: ProviderRecord) -> int:
     """Returns the new generation. Raises Conflict if the generation is no longer that of the record."""
     statement = (
         update(ResourceProvider)
@@ -98,8 +98,8 @@ def _select() -> Any:
     )
 
 
-def _record(row: Any) -> Record:
-    return Record(
+def _record(row: Any) -> ProviderRecord:
+    return ProviderRecord(
         id=row.id,
         uuid=row.uuid,
         name=row.name,
@@ -112,28 +112,30 @@ def _record(row: Any) -> Record:
     )
 
 
-def _conditions(wanted: Filter) -> list[ColumnElement[bool]]:
+def _conditions(provider_filter: ProviderFilter) -> list[ColumnElement[bool]]:
     provider = ResourceProvider
     conditions: list[ColumnElement[bool]] = []
-    if wanted.name is not None:
-        conditions.append(provider.name == wanted.name)
-    if wanted.uuid is not None:
-        conditions.append(provider.uuid == wanted.uuid)
-    if wanted.in_tree is not None:
+    if provider_filter.name is not None:
+        conditions.append(provider.name == provider_filter.name)
+    if provider_filter.uuid is not None:
+        conditions.append(provider.uuid == provider_filter.uuid)
+    if provider_filter.in_tree is not None:
         of_tree = aliased(ResourceProvider)
         root = (
             select(func.coalesce(of_tree.root_provider_id, of_tree.id))
-            .where(of_tree.uuid == wanted.in_tree)
+            .where(of_tree.uuid == provider_filter.in_tree)
             .scalar_subquery()
         )
         conditions.append(or_(provider.root_provider_id == root, provider.id == root))
-    conditions += [_having(ProviderTrait, ProviderTrait.trait, names) for names in wanted.required]
-    conditions += [_having(ProviderAggregate, ProviderAggregate.aggregate_uuid, names) for names in wanted.member_of]
-    if wanted.forbidden:
-        conditions.append(~_having(ProviderTrait, ProviderTrait.trait, wanted.forbidden))
-    if wanted.not_member_of:
-        conditions.append(~_having(ProviderAggregate, ProviderAggregate.aggregate_uuid, wanted.not_member_of))
-    conditions += [_room(name, amount) for name, amount in sorted(wanted.resources.items())]
+    conditions += [_having(ProviderTrait, ProviderTrait.trait, names) for names in provider_filter.required]
+    conditions += [
+        _having(ProviderAggregate, ProviderAggregate.aggregate_uuid, names) for names in provider_filter.member_of
+    ]
+    if provider_filter.forbidden:
+        conditions.append(~_having(ProviderTrait, ProviderTrait.trait, provider_filter.forbidden))
+    if provider_filter.not_member_of:
+        conditions.append(~_having(ProviderAggregate, ProviderAggregate.aggregate_uuid, provider_filter.not_member_of))
+    conditions += [_room(name, amount) for name, amount in sorted(provider_filter.resources.items())]
     return conditions
 
 

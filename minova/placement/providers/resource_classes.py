@@ -15,17 +15,20 @@ STANDARD = frozenset(os_resource_classes.STANDARDS)
 _PLACES = {name: place for place, name in enumerate(os_resource_classes.STANDARDS)}
 
 
-class Named(msgspec.Struct, frozen=True):
+class NameRecord(msgspec.Struct, frozen=True):
     """A class or trait. `updated_at` is None for a standard one."""
 
     name: str
     updated_at: float | None = None
 
 
-def listing(session: Session) -> list[Named]:
+def listing(session: Session) -> list[NameRecord]:
     """Returns the standard classes in their own order, then custom ones by name."""
     rows = session.execute(select(ResourceClass.name, ResourceClass.updated_at).order_by(ResourceClass.name))
-    return [*(Named(name) for name in os_resource_classes.STANDARDS), *(Named(row[0], row[1]) for row in rows)]
+    return [
+        *(NameRecord(name) for name in os_resource_classes.STANDARDS),
+        *(NameRecord(row[0], row[1]) for row in rows),
+    ]
 
 
 def in_order(names: Iterable[str]) -> list[str]:
@@ -33,16 +36,16 @@ def in_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: (_PLACES.get(name, len(_PLACES)), name))
 
 
-def find(session: Session, name: str) -> Named:
+def find(session: Session, name: str) -> NameRecord:
     """Raises NotFound if there is no such class."""
     if name in STANDARD:
-        return Named(name)
+        return NameRecord(name)
     row = session.execute(
         select(ResourceClass.name, ResourceClass.updated_at).where(ResourceClass.name == name)
     ).one_or_none()
     if row is None:
         raise _unknown([name])
-    return Named(row.name, row.updated_at)
+    return NameRecord(row.name, row.updated_at)
 
 
 def require(session: Session, names: Iterable[str], *, keep: bool = False) -> None:
@@ -53,8 +56,8 @@ def require(session: Session, names: Iterable[str], *, keep: bool = False) -> No
     if not custom:
         return
     query = select(ResourceClass.name).where(ResourceClass.name.in_(custom)).order_by(ResourceClass.name)
-    known = set(session.scalars(query.with_for_update(read=True) if keep else query))
-    missing = [name for name in custom if name not in known]
+    existing = set(session.scalars(query.with_for_update(read=True) if keep else query))
+    missing = [name for name in custom if name not in existing]
     if missing:
         raise _unknown(missing)
 
@@ -63,8 +66,8 @@ def make(session: Session, name: str) -> bool:
     """Returns whether the class was created; False if it exists already."""
     if name in STANDARD:
         return False
-    known = select(ResourceClass.name).where(ResourceClass.name == name)
-    if session.scalar(known) is not None:
+    query = select(ResourceClass.name).where(ResourceClass.name == name)
+    if session.scalar(query) is not None:
         return False
     session.connection().execute(insert(ResourceClass).values(name=name, updated_at=EpochNow()))
     return True

@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 from minova.db.models import ProviderTrait, Trait
 from minova.db.models.clock import EpochNow
 from minova.placement import changes, errors
-from minova.placement.providers.queries import Record, raise_generation
-from minova.placement.providers.resource_classes import Named
+from minova.placement.providers.queries import ProviderRecord, raise_generation
+from minova.placement.providers.resource_classes import NameRecord
 
 
 @cache
@@ -26,7 +26,7 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 def listing(
     session: Session, *, names: Collection[str] | None = None, prefix: str = "", associated: bool | None = None
-) -> list[Named]:
+) -> list[NameRecord]:
     """Returns traits in order.
 
     `names`: only these.
@@ -38,18 +38,18 @@ def listing(
     if associated is not None:
         of_providers = set(session.scalars(select(ProviderTrait.trait).distinct()))
         updated_at = {name: at for name, at in updated_at.items() if (name in of_providers) == associated}
-    wanted = updated_at if names is None else updated_at.keys() & set(names)
-    return [Named(name, updated_at[name]) for name in in_order(wanted) if name.startswith(prefix)]
+    listed = updated_at if names is None else updated_at.keys() & set(names)
+    return [NameRecord(name, updated_at[name]) for name in in_order(listed) if name.startswith(prefix)]
 
 
-def find(session: Session, name: str) -> Named:
+def find(session: Session, name: str) -> NameRecord:
     """Raises NotFound if there is no such trait."""
     if name in standard():
-        return Named(name)
+        return NameRecord(name)
     row = session.execute(select(Trait.name, Trait.updated_at).where(Trait.name == name)).one_or_none()
     if row is None:
         raise _unknown([name])
-    return Named(row.name, row.updated_at)
+    return NameRecord(row.name, row.updated_at)
 
 
 def require(session: Session, names: Iterable[str], *, keep: bool = False) -> None:
@@ -60,8 +60,8 @@ def require(session: Session, names: Iterable[str], *, keep: bool = False) -> No
     if not custom:
         return
     query = select(Trait.name).where(Trait.name.in_(custom)).order_by(Trait.name)
-    known = set(session.scalars(query.with_for_update(read=True) if keep else query))
-    missing = [name for name in custom if name not in known]
+    existing = set(session.scalars(query.with_for_update(read=True) if keep else query))
+    missing = [name for name in custom if name not in existing]
     if missing:
         raise _unknown(missing)
 
@@ -89,7 +89,7 @@ def remove(session: Session, name: str) -> None:
 # -- of providers ------------------------------------------------------------------------------------------------------
 
 
-def of_provider(session: Session, provider_id: int) -> list[Named]:
+def of_provider(session: Session, provider_id: int) -> list[NameRecord]:
     """Returns the provider's traits by name."""
     query = (
         select(ProviderTrait.trait, Trait.updated_at)
@@ -97,24 +97,24 @@ def of_provider(session: Session, provider_id: int) -> list[Named]:
         .where(ProviderTrait.provider_id == provider_id)
         .order_by(ProviderTrait.trait)
     )
-    return [Named(row.trait, row.updated_at) for row in session.execute(query)]
+    return [NameRecord(row.trait, row.updated_at) for row in session.execute(query)]
 
 
-def set_traits(session: Session, provider: Record, names: Collection[str]) -> int:
+def set_traits(session: Session, provider: ProviderRecord, names: Collection[str]) -> int:
     """Makes these the provider's traits. Returns its generation, which is raised if anything changed.
 
     Raises NotFound if there is no such trait, Conflict if the provider has changed since it was read.
     """
     require(session, names, keep=True)
-    model, wanted = ProviderTrait, set(names)
+    model, after = ProviderTrait, set(names)
     before = set(session.scalars(select(model.trait).where(model.provider_id == provider.id)))
-    if wanted == before:
+    if after == before:
         return provider.generation
     connection = session.connection()
-    if before - wanted:
-        connection.execute(delete(model).where(model.provider_id == provider.id, model.trait.in_(before - wanted)))
-    if wanted - before:
-        rows = [{"provider_id": provider.id, "trait": name} for name in sorted(wanted - before)]
+    if before - after:
+        connection.execute(delete(model).where(model.provider_id == provider.id, model.trait.in_(before - after)))
+    if after - before:
+        rows = [{"provider_id": provider.id, "trait": name} for name in sorted(after - before)]
         connection.execute(insert(model), rows)
     changes.append_providers(session, [provider.uuid])
     return raise_generation(session, provider)

@@ -13,10 +13,10 @@ from sqlalchemy.orm import Session
 from minova.db.models import Allocation, Inventory, ProviderAggregate, ProviderTrait, ResourceProvider
 from minova.db.models.clock import EpochNow
 from minova.placement import changes, errors
-from minova.placement.providers.queries import ROOT_ID, Record, find
+from minova.placement.providers.queries import ROOT_ID, ProviderRecord, find
 
 
-def create(session: Session, uuid: str, name: str, parent_uuid: str | None = None) -> Record:
+def create(session: Session, uuid: str, name: str, parent_uuid: str | None = None) -> ProviderRecord:
     """Raises Conflict if name or uuid is taken, BadRequest if there is no such parent."""
     try:
         parent = _parent(session, uuid, parent_uuid)
@@ -37,7 +37,9 @@ def create(session: Session, uuid: str, name: str, parent_uuid: str | None = Non
     return find(session, uuid)
 
 
-def change(session: Session, provider: Record, name: str, parent_uuid: Any, *, reparenting: bool) -> Record:
+def change(
+    session: Session, provider: ProviderRecord, name: str, parent_uuid: Any, *, reparenting: bool
+) -> ProviderRecord:
     """Renames the provider and moves it under another parent. None: no parent; `...`: the parent is not changed.
 
     Without `reparenting` only a provider without a parent can get one (before microversion 1.37). Raises BadRequest if
@@ -54,7 +56,7 @@ def change(session: Session, provider: Record, name: str, parent_uuid: Any, *, r
     return find(session, provider.uuid)
 
 
-def remove(session: Session, provider: Record) -> None:
+def remove(session: Session, provider: ProviderRecord) -> None:
     """Raises Conflict if the provider has allocations or children."""
     # In the order of a claim: inventories, then the provider.
     session.execute(
@@ -81,7 +83,7 @@ def remove(session: Session, provider: Record) -> None:
     changes.append_providers(session, [provider.uuid])
 
 
-def _parent(session: Session, uuid: str, parent_uuid: str | None) -> Record | None:
+def _parent(session: Session, uuid: str, parent_uuid: str | None) -> ProviderRecord | None:
     if parent_uuid is None:
         return None
     if parent_uuid == uuid:
@@ -95,7 +97,7 @@ def _parent(session: Session, uuid: str, parent_uuid: str | None) -> Record | No
         raise errors.BadRequest(f"parent provider UUID does not exist: {parent_uuid}.") from None
 
 
-def _move(session: Session, provider: Record, parent_uuid: str | None, *, reparenting: bool) -> None:
+def _move(session: Session, provider: ProviderRecord, parent_uuid: str | None, *, reparenting: bool) -> None:
     if provider.parent_uuid is not None and not reparenting:
         word = "un-parenting" if parent_uuid is None else "re-parenting"
         raise errors.BadRequest(f"{word} a provider is not currently allowed before microversion 1.37.")
@@ -113,7 +115,7 @@ def _move(session: Session, provider: Record, parent_uuid: str | None, *, repare
     _set_roots(session, below, provider.id if parent is None else parent.root_id)
 
 
-def _known_parent(session: Session, uuid: str | None) -> Record | None:
+def _known_parent(session: Session, uuid: str | None) -> ProviderRecord | None:
     if uuid is None:
         return None
     try:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minova.objects.catalogue.instance_group import AFFINITY
-from minova.objects.requests.capacity import Capacity, HostCapacity, Stopped
+from minova.objects.requests.capacity import Capacity, HostCapacity, StoppedHosts
 from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.decide.chain import ChainRun, Rules, Step
 from minova.scheduler.decide.what_if_table import WhatIfTable
@@ -29,12 +29,12 @@ class Stop(NamedTuple):
     kind: str
 
 
-class Kind(NamedTuple):
+class StopKind(NamedTuple):
     step: str
     what: str
 
 
-class Counts(NamedTuple):
+class InstanceCounts(NamedTuple):
     """How many instances each row takes, and each host takes."""
 
     by_row: NDArray[np.int64]
@@ -106,7 +106,7 @@ def _left_in_group(table: HostTable, spec: RequestSpec) -> dict[str, int]:
     return {record.host: group.most_per_host - int(there[row]) for row, record in enumerate(table.records)}
 
 
-def _within(counts: NDArray[np.int64], left_in_group: Mapping[str, int], table: HostTable) -> Counts:
+def _within(counts: NDArray[np.int64], left_in_group: Mapping[str, int], table: HostTable) -> InstanceCounts:
     """Returns what each row takes when the nodes of a host share its limit (the first node takes first), and the sum
     for each host.
     """
@@ -115,7 +115,7 @@ def _within(counts: NDArray[np.int64], left_in_group: Mapping[str, int], table: 
         left = left_in_group.get(record.host, int(counts[row]) + by_host[record.host]) - by_host[record.host]
         shared[row] = max(0, min(int(counts[row]), left))
         by_host[record.host] += int(shared[row])
-    return Counts(shared, by_host)
+    return InstanceCounts(shared, by_host)
 
 
 def _by_host(table: HostTable, counts: NDArray[np.int64], stops: Mapping[int, Stop]) -> tuple[HostCapacity, ...]:
@@ -134,13 +134,13 @@ def _by_host(table: HostTable, counts: NDArray[np.int64], stops: Mapping[int, St
     return tuple(by_host)
 
 
-def _summary(counts: NDArray[np.int64], stops: Mapping[int, Stop]) -> tuple[Stopped, ...]:
+def _summary(counts: NDArray[np.int64], stops: Mapping[int, Stop]) -> tuple[StoppedHosts, ...]:
     """First the reasons of hosts that took some instances, then the reasons that most hosts have."""
-    hosts: Counter[Kind] = Counter()
-    full: Counter[Kind] = Counter()
+    hosts: Counter[StopKind] = Counter()
+    full: Counter[StopKind] = Counter()
     for row, stop in stops.items():
-        kind = Kind(stop.step, stop.kind)
+        kind = StopKind(stop.step, stop.kind)
         hosts[kind] += 1
         full[kind] += int(counts[row] > 0)
     order = sorted(hosts, key=lambda kind: (-full[kind], -hosts[kind], kind))
-    return tuple(Stopped(step=kind.step, what=kind.what, hosts=hosts[kind], full=full[kind]) for kind in order)
+    return tuple(StoppedHosts(step=kind.step, what=kind.what, hosts=hosts[kind], full=full[kind]) for kind in order)

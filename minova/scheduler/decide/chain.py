@@ -141,13 +141,15 @@ class ChainRun:
     def _remembered(self, host_filter: Filter, left: Mask, spec: RequestSpec) -> Verdict:
         """Returns the verdict for the first instance. Judges only hosts that were not judged then."""
         nothing = np.zeros(len(left), bool)
-        known = self._first_verdicts.get(host_filter, FirstVerdict(nothing, nothing))
-        new = left & ~known.judged
+        verdict = self._first_verdicts.get(host_filter, FirstVerdict(nothing, nothing))
+        new = left & ~verdict.judged
         if new.any():
             passed = new & host_filter.filter_table(self._table, new, spec).passed
-            known = FirstVerdict(known.judged | new, known.passed | passed)
-            self._first_verdicts[host_filter] = known
-        return Verdict(known.passed, lambda rows: [f"{host_filter.name} refused it for the first instance"] * len(rows))
+            verdict = FirstVerdict(verdict.judged | new, verdict.passed | passed)
+            self._first_verdicts[host_filter] = verdict
+        return Verdict(
+            verdict.passed, lambda rows: [f"{host_filter.name} refused it for the first instance"] * len(rows)
+        )
 
 
 def _beyond_page(before: Mask, after: Mask, page: int) -> Step:

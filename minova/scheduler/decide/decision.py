@@ -16,7 +16,7 @@ from minova.scheduler.decide.diagnosis import BEST, LOST_WHEN_FOUND, LOST_WHEN_N
 from minova.scheduler.decide.preselection import resources_at, skips_filters
 from minova.scheduler.filters import Filter
 from minova.scheduler.hosts.table import HostState, HostTable, Rows
-from minova.scheduler.weights import Floats, Weighed, weigh
+from minova.scheduler.weights import Floats, TotalWeights, weigh
 
 _LIMITS = frozenset(HostLimits.__struct_fields__) - {"other"}
 
@@ -43,7 +43,7 @@ class Choice(NamedTuple):
     others: Sequence[int]
 
 
-class Chosen(NamedTuple):
+class ChosenHost(NamedTuple):
     """A choice, and the Selection that was made of its row before the row consumed the instance."""
 
     choice: Choice
@@ -54,7 +54,7 @@ def decide(
     table: HostTable, spec: RequestSpec, instance_uuids: Sequence[str], alternates: int, rules: Rules
 ) -> Decision:
     """Decides a host for each of these identical instances. The chosen row of the table consumes its instance."""
-    made: list[Chosen] = []
+    chosen_hosts: list[ChosenHost] = []
     steps: tuple[FilterStep, ...] = ()
     weighed: tuple[WeighedHost, ...] = ()
     count = len(instance_uuids)
@@ -77,22 +77,22 @@ def decide(
             _log_weighed(table, rows, best, weights, rules)
         choice = _choose(rows, best, weights.total, rules)
         chosen = _selection(table, spec, choice.row, rules)
-        made.append(Chosen(choice, chosen))
+        chosen_hosts.append(ChosenHost(choice, chosen))
         if rules.log_debug:
             rules.log_debug(f"Selected host: {table.host(choice.row)!r}")
         limits = chosen.limits.numa_topology
         table.consume(choice.row, of_group, uuid, resources=chosen.allocation, limits=limits, packing=rules.packing)
         of_group = with_group_member(of_group, chosen.host, uuid)
-    selections = _selections(table, spec, made, alternates, rules)
-    if spec.kept is not None and kept_at is not None and kept_at not in {entry.choice.row for entry in made}:
+    selections = _selections(table, spec, chosen_hosts, alternates, rules)
+    if spec.kept is not None and kept_at is not None and kept_at not in {entry.choice.row for entry in chosen_hosts}:
         table.count_kept(kept_at, spec.kept, 1)  # the next request of this batch finds it used
     return Decision(
         selections=selections,
         hosts=len(table),
         steps=steps,
         weighed=weighed,
-        found=len(made),
-        error=None if len(made) == count else _error(len(table), len(made), count),
+        found=len(chosen_hosts),
+        error=None if len(chosen_hosts) == count else _error(len(table), len(chosen_hosts), count),
     )
 
 
@@ -114,7 +114,7 @@ def _error(hosts: int, selected: int, count: int) -> str:
     return "No host is left for it." if count == 1 else f"There are hosts for {selected} of {count} instances."
 
 
-def _log_weighed(table: HostTable, rows: Rows, best: Rows, weights: Weighed, rules: Rules) -> None:
+def _log_weighed(table: HostTable, rows: Rows, best: Rows, weights: TotalWeights, rules: Rules) -> None:
     assert rules.log_debug is not None
     rules.log_debug(f"Filtered [{', '.join(repr(table.host(int(row))) for row in rows)}]")
     texts = [f"WeighedHost [host: {table.host(int(rows[i]))!r}, weight: {weights.total[i]}]" for i in best]
@@ -158,20 +158,22 @@ def _shuffled(best: Rows, equals: Rows, rules: Rules) -> Rows:
 
 
 def _selections(
-    table: HostTable, spec: RequestSpec, chosen: Sequence[Chosen], alternates: int, rules: Rules
+    table: HostTable, spec: RequestSpec, chosen: Sequence[ChosenHost], alternates: int, rules: Rules
 ) -> tuple[tuple[Selection, ...], ...]:
     """Alternates are the next best hosts. Hosts that the request itself uses come last, because they have less free
     capacity.
     """
     taken = {entry.choice.row for entry in chosen}
-    made = {entry.choice.row: entry.selection for entry in chosen}
+    by_row = {entry.choice.row: entry.selection for entry in chosen}
     selections = []
     for choice, selection in chosen:
         others = sorted(choice.others, key=lambda row: row in taken)[:alternates]
         for row in others:
-            if row not in made:
-                made[row] = _selection(table, spec, row, rules)
-        selections.append(tuple(_beyond_kept(one, spec.kept) for one in (selection, *(made[row] for row in others))))
+            if row not in by_row:
+                by_row[row] = _selection(table, spec, row, rules)
+        selections.append(
+            tuple(_beyond_kept(candidate, spec.kept) for candidate in (selection, *(by_row[row] for row in others)))
+        )
     return tuple(selections)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from minova.objects.requests.diagnosis import FilterStep, LostHost, WeighedHost
 from minova.scheduler.decide.chain import Step
 from minova.scheduler.hosts.table import HostTable, Mask, Rows
-from minova.scheduler.weights import Weighed
+from minova.scheduler.weights import TotalWeights
 
 # At most this many reasons per step: a Diagnosis is sent in a message, and is rarely read if a host was found. The
 # counts are always complete.
@@ -25,9 +25,9 @@ def filter_steps(table: HostTable, steps: Sequence[Step], limit: int) -> tuple[F
         for mask in (step.before, step.after):
             if id(mask) not in counts:
                 counts[id(mask)] = int(np.count_nonzero(mask))
-        known = recorded.get(step.name)
-        step_of_filter = _filter_step(table, step, counts, limit - (len(known.lost) if known else 0))
-        recorded[step.name] = step_of_filter if known is None else _merged(known, step_of_filter)
+        earlier = recorded.get(step.name)
+        step_of_filter = _filter_step(table, step, counts, limit - (len(earlier.lost) if earlier else 0))
+        recorded[step.name] = step_of_filter if earlier is None else _merged(earlier, step_of_filter)
     return tuple(recorded.values())
 
 
@@ -40,13 +40,13 @@ def _filter_step(table: HostTable, step: Step, counts: Mapping[int, int], limit:
     return FilterStep(name=step.name, before=before, after=after, lost=lost, lacking=lacking)
 
 
-def _merged(one: FilterStep, other: FilterStep) -> FilterStep:
+def _merged(earlier: FilterStep, other: FilterStep) -> FilterStep:
     return FilterStep(
-        name=one.name,
-        before=one.before + other.before,
-        after=one.after + other.after,
-        lost=one.lost + other.lost,
-        lacking=dict(Counter(one.lacking) + Counter(other.lacking)),
+        name=earlier.name,
+        before=earlier.before + other.before,
+        after=earlier.after + other.after,
+        lost=earlier.lost + other.lost,
+        lacking=dict(Counter(earlier.lacking) + Counter(other.lacking)),
     )
 
 
@@ -61,7 +61,7 @@ def _lost(table: HostTable, step: Step, mask: Mask, limit: int) -> tuple[LostHos
     )
 
 
-def weighed_hosts(table: HostTable, rows: Rows, best: Rows, weighed: Weighed) -> tuple[WeighedHost, ...]:
+def weighed_hosts(table: HostTable, rows: Rows, best: Rows, weighed: TotalWeights) -> tuple[WeighedHost, ...]:
     """Returns the best ten hosts. `best`: indices into `rows`, best first."""
     ten = best[:BEST]
     names = tuple(weighed.shares)

@@ -144,7 +144,7 @@ def _query_verdict(table: HostTable, query: PlacementQuery) -> Verdict:
 
     def kinds(rows: Rows) -> list[str]:
         failures = (_query_failures(table.host(row), query) for row in rows.tolist())
-        return [", ".join(dict.fromkeys(failure.kind for failure in found)) for found in failures]
+        return [", ".join(dict.fromkeys(failure.kind for failure in row_failures)) for row_failures in failures]
 
     return Verdict(passed, reasons, tally=tally, kinds=kinds)
 
@@ -174,20 +174,20 @@ def _values(columns: Sequence[ClassColumn], combination: int) -> list[Any]:
     return values[::-1]
 
 
-class Failure(NamedTuple):
+class PreselectionFailure(NamedTuple):
     """A reason with its numbers, and without them."""
 
     reason: str
     kind: str
 
 
-def _query_failures(host: HostState, query: PlacementQuery) -> list[Failure]:
+def _query_failures(host: HostState, query: PlacementQuery) -> list[PreselectionFailure]:
     checks = _inventory_checks(host, query.resources)
-    failures = [Failure(check.reason(), check.kind) for check in checks if not check.passed]
+    failures = [PreselectionFailure(check.reason(), check.kind) for check in checks if not check.passed]
     for _, columns, refusal in _provider_checks(query.placement):
         reason = refusal(*(getattr(host, name) for name in columns))
         if reason is not None:
-            failures.append(Failure(reason, reason))
+            failures.append(PreselectionFailure(reason, reason))
     return failures
 
 
@@ -264,10 +264,10 @@ def _requested_destination(table: HostTable, destination: Destination, log: Log 
 
 
 def _ignored(table: HostTable, names: Iterable[str], log: Log | None) -> PreselectionStep:
-    known = [name for name in names if table.rows_of_host(name.lower())]
-    passed = ~_hosts_named(table, known)
+    ignored = [name for name in names if table.rows_of_host(name.lower())]
+    passed = ~_hosts_named(table, ignored)
     if log:
-        log(f"Host filter ignoring hosts: {', '.join(known)}")
+        log(f"Host filter ignoring hosts: {', '.join(ignored)}")
     return PreselectionStep("ignore_hosts", _one_reason(passed, "ignored"))
 
 
@@ -279,17 +279,17 @@ def _forced_hosts(table: HostTable, names: Iterable[str], log: Log | None) -> Pr
 
 
 def _forced_nodes(table: HostTable, names: Iterable[str], log: Log | None) -> PreselectionStep:
-    wanted = frozenset(names)
-    passed = np.fromiter((record.node in wanted for record in table.records), bool, len(table))
+    forced = frozenset(names)
+    passed = np.fromiter((record.node in forced for record in table.records), bool, len(table))
     _log_forced(log, "node", names, [table.records[row].node for row in passed.nonzero()[0].tolist()])
     return PreselectionStep("force_nodes", _one_reason(passed, f"not one of the forced nodes {', '.join(names)}"))
 
 
-def _log_forced(log: Log | None, what: str, names: Iterable[str], known: list[str]) -> None:
+def _log_forced(log: Log | None, what: str, names: Iterable[str], available: list[str]) -> None:
     if log:
         log(
-            f"Host filter forcing available {what}s to {', '.join(known)}"
-            if known
+            f"Host filter forcing available {what}s to {', '.join(available)}"
+            if available
             else f"No {what}s matched due to not matching 'force_{what}s' value of '{', '.join(names)}'"
         )
 

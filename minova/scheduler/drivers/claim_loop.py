@@ -72,11 +72,11 @@ class Conflicts:
 def _first_deliveries(queued: Sequence[_Queued]) -> list[_Queued]:
     """Leaves out requests for instances that an earlier request of the batch is for: one claim per consumer."""
     first: list[_Queued] = []
-    asked: set[str] = set()
+    seen_uuids: set[str] = set()
     for entry in queued:
-        if asked.isdisjoint(entry.request.instance_uuids):
+        if seen_uuids.isdisjoint(entry.request.instance_uuids):
             first.append(entry)
-            asked.update(entry.request.instance_uuids)
+            seen_uuids.update(entry.request.instance_uuids)
     return first
 
 

@@ -25,8 +25,8 @@ def write(db: Database, decided: Sequence[Decided]) -> None:
     """Raises ClaimsRefused if some claims do not fit; then none is written. Raises StaleClaim if a consumer has a claim
     with a higher number, or with this number and another decision.
     """
-    wanted = [
-        claims.Claim(
+    new_claims = [
+        claims.AllocationClaim(
             consumer_uuid=uuid,
             claim_number=request.claim_number,
             provider_uuid=selections[0].provider_uuid,
@@ -39,7 +39,7 @@ def write(db: Database, decided: Sequence[Decided]) -> None:
     ]
 
     def work(session: Session) -> None:
-        reasons = claims.claim(session, wanted, db.now(), all_or_none=True)
+        reasons = claims.claim(session, new_claims, db.now(), all_or_none=True)
         if reasons:
             raise ClaimsRefused(reasons)
 

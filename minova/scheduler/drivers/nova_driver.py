@@ -90,8 +90,8 @@ class HostManager:
     def get_host_states_by_uuids(
         self, context: Any, compute_uuids: Iterable[str], spec_obj: Any
     ) -> Iterator[DriverHostState]:
-        wanted = {*compute_uuids}
-        return (state for state in self.get_all_host_states(context) if state.uuid in wanted)
+        uuids = {*compute_uuids}
+        return (state for state in self.get_all_host_states(context) if state.uuid in uuids)
 
     def get_filtered_hosts(self, hosts: Iterable[Any], spec_obj: RequestSpec, index: int = 0) -> list[Any]:
         """Returns the hosts that pass every configured filter."""
@@ -107,11 +107,11 @@ class HostManager:
         rows = sorted(by_row)
         total = weigh(self._table, np.array(rows, np.int64), spec_obj, self._rules.weighers).total
         weighed = [WeighedHost(by_row[row], float(weight)) for row, weight in zip(rows, total, strict=True)]
-        return sorted(weighed, key=lambda one: one.weight, reverse=True)
+        return sorted(weighed, key=lambda weighed_host: weighed_host.weight, reverse=True)
 
 
 class NovaDriver(Driver):
-    """Adapts `made`, an object of a class derived from Scheduler. Raises InvalidConfiguration for an unknown filter or
+    """Adapts an object of `scheduler_class`. Raises InvalidConfiguration for an unknown filter or
     weigher.
     """
 
@@ -119,7 +119,7 @@ class NovaDriver(Driver):
         self,
         conf: Any,
         db: Database,
-        made: type[Scheduler],
+        scheduler_class: type[Scheduler],
         *,
         clock: Callable[[], float],
         rng: random.Random | None = None,
@@ -128,7 +128,7 @@ class NovaDriver(Driver):
         self._rules = rules_of(conf, rng or random.Random())
         self._interval = float(conf.scheduler.periodic_task_interval or 60)
         source = HostSource(db, service_down_time=conf.service_down_time, clock=clock)
-        self._driver = made()
+        self._driver = scheduler_class()
         self._driver.host_manager = HostManager(source.table, self._rules)
         none = self._rules._replace(filters=())
         super().__init__(ClaimLoop(db, source, self._decide), lambda spec: with_group_filters(none, spec, conf))
@@ -156,22 +156,22 @@ class NovaDriver(Driver):
             error=chosen.error,
         )
 
-    def _choose(self, table: HostTable, rows: Sequence[int], request: Request) -> "Chosen":
+    def _choose(self, table: HostTable, rows: Sequence[int], request: Request) -> "DriverChoice":
         if not rows:
-            return Chosen(error="No host is left for it.")
+            return DriverChoice(error="No host is left for it.")
         taken = sum(len(uuids) for uuids in table.consumed.values())
         try:
             answered = self._ask(table, rows, request)
         except errors.NoValidHost as error:
-            return Chosen(error=str(error))
-        selections = [_selections(table, one, request) for one in answered]
+            return DriverChoice(error=str(error))
+        selections = [_selections(table, ranking, request) for ranking in answered]
         if len(selections) < len(request.instance_uuids) or not all(selections):
-            return Chosen(tuple(filter(None, selections)), f"{type(self._driver).__name__} found too few hosts.")
+            return DriverChoice(tuple(filter(None, selections)), f"{type(self._driver).__name__} found too few hosts.")
         if taken == sum(len(uuids) for uuids in table.consumed.values()):
-            for one, uuid in zip(selections, request.instance_uuids, strict=False):
-                row = _row(table, one[0].host, one[0].node)
-                table.consume(row, request.spec, uuid, resources=one[0].allocation)
-        return Chosen(tuple(selections))
+            for ranking, uuid in zip(selections, request.instance_uuids, strict=False):
+                row = _row(table, ranking[0].host, ranking[0].node)
+                table.consume(row, request.spec, uuid, resources=ranking[0].allocation)
+        return DriverChoice(tuple(selections))
 
     def _ask(self, table: HostTable, rows: Sequence[int], request: Request) -> Sequence[Sequence[Any]]:
         spec = request.spec
@@ -188,7 +188,7 @@ class NovaDriver(Driver):
         return list(answered or ())
 
 
-class Chosen(NamedTuple):
+class DriverChoice(NamedTuple):
     """The driver's hosts for each instance, as Selections. `error`: why these are not enough."""
 
     selections: tuple[tuple[Selection, ...], ...] = ()

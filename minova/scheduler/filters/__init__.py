@@ -225,12 +225,13 @@ def all_of(checks: Sequence[Check], length: int) -> Verdict:
 
     def reasons(rows: Rows) -> list[str]:
         return [
-            "; ".join(found) for found in _failures(checks, rows, length, lambda check, failed: check.reasons(failed))
+            "; ".join(failures)
+            for failures in _failures(checks, rows, length, lambda check, failed: check.reasons(failed))
         ]
 
     def kinds(rows: Rows) -> list[str]:
         by_row = _failures(checks, rows, length, lambda check, failed: [check.kind] * len(failed))
-        return [", ".join(dict.fromkeys(found)) for found in by_row]
+        return [", ".join(dict.fromkeys(failures)) for failures in by_row]
 
     return Verdict(passed, reasons, tally=lambda lost: _tally(checks, lost), kinds=kinds)
 

@@ -6,7 +6,7 @@ from minova.objects.catalogue.instance_group import AFFINITY, ANTI_AFFINITY
 from minova.objects.requests.checks import at_least, at_most, below
 from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.filters import Check, NumericFilter
-from minova.scheduler.filters.by_name import Named, NameFilter
+from minova.scheduler.filters.by_name import NamedHosts, NameFilter
 from minova.scheduler.filters.errors import InvalidFilterInput
 from minova.scheduler.hosts.table import Hosts
 
@@ -46,11 +46,13 @@ class ServerGroupAntiAffinityFilter(NumericFilter):
 class ServerGroupAffinityFilter(NameFilter):
     """Passes the hosts of the group's members; for the first member, any host."""
 
-    def named(self, spec: RequestSpec) -> Named | None:
+    def named(self, spec: RequestSpec) -> NamedHosts | None:
         group = spec.instance_group
         if group is None or group.policy != AFFINITY or not group.hosts:
             return None
-        return Named({(host, None) for host in group.hosts}, f"the group is on {', '.join(sorted(set(group.hosts)))}")
+        return NamedHosts(
+            {(host, None) for host in group.hosts}, f"the group is on {', '.join(sorted(set(group.hosts)))}"
+        )
 
 
 def uuids_of(spec: RequestSpec, hint: str) -> Collection[str]:

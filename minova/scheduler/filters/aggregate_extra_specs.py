@@ -14,11 +14,11 @@ class AggregateInstanceExtraSpecsFilter(ClassFilter):
     of = "aggregates"
 
     def verdict(self, value: Aggregates, spec: RequestSpec) -> str | None:
-        wanted = own_keys(spec.flavor.extra_specs)
-        metadata = words(value) if wanted else {}
-        for key, requirement in wanted:
+        requirements = own_keys(spec.flavor.extra_specs)
+        metadata = words(value) if requirements else {}
+        for key, requirement in requirements:
             values = sorted(metadata.get(key, ()))
-            if not any(compare(key, one, requirement) for one in values):
+            if not any(compare(key, aggregate_value, requirement) for aggregate_value in values):
                 return f"aggregate metadata {key} {', '.join(values) or 'absent'}, flavor needs {requirement!r}"
         return None
 

@@ -11,7 +11,7 @@ from minova.scheduler.hosts.state import HostState
 from minova.scheduler.hosts.table import HostTable, Mask
 
 
-class Named(NamedTuple):
+class NamedHosts(NamedTuple):
     """Hosts by name: (host, node); node None: any node of the host. These hosts pass or, with `but`, fail."""
 
     nodes: Collection[tuple[str, str | None]]
@@ -20,7 +20,7 @@ class Named(NamedTuple):
 
 
 class NameFilter(Filter):
-    def named(self, spec: RequestSpec) -> Named | None:
+    def named(self, spec: RequestSpec) -> NamedHosts | None:
         """Returns None if the request sets nothing; then every host passes."""
         raise NotImplementedError
 

@@ -12,7 +12,7 @@ SCOPE = "capabilities"
 ADDRESS_BITS = "hw:maxphysaddr_bits"
 
 
-class Need(NamedTuple):
+class CapabilityRequirement(NamedTuple):
     """`path`: an attribute of Nova's HostState, followed by keys below it. `scoped`: the value must exist."""
 
     key: str
@@ -27,9 +27,9 @@ class ComputeCapabilitiesFilter(EquivalentHostsFilter):
     """
 
     def reads(self, spec: RequestSpec) -> Iterable[str] | None:
-        wanted = needs(spec.flavor.extra_specs)
+        flavor_needs = needs(spec.flavor.extra_specs)
         # A name that is no attribute may be a key of the stats.
-        return [need.path[0] if need.path[0] in SHARED else "stats" for need in wanted] or None
+        return [need.path[0] if need.path[0] in SHARED else "stats" for need in flavor_needs] or None
 
     def refusal_reason(self, host: HostState, spec: RequestSpec) -> str | None:
         stats = host.stats
@@ -47,16 +47,18 @@ class ComputeCapabilitiesFilter(EquivalentHostsFilter):
         return None
 
 
-def needs(extra_specs: dict[str, str]) -> list[Need]:
+def needs(extra_specs: dict[str, str]) -> list[CapabilityRequirement]:
     """Returns the requirements in their order. The width of addresses comes last, as in Nova."""
     requirements = []
     for key, requirement in extra_specs.items():
         scope, *path = key.split(":")
         if not path or scope == SCOPE:
-            requirements.append(Need(key, path or [scope], bool(path), requirement))
+            requirements.append(CapabilityRequirement(key, path or [scope], bool(path), requirement))
     bits = extra_specs.get(ADDRESS_BITS)
     if bits is not None:
-        requirements.append(Need(ADDRESS_BITS, ["cpu_info", "maxphysaddr", "bits"], True, f">= {bits}"))
+        requirements.append(
+            CapabilityRequirement(ADDRESS_BITS, ["cpu_info", "maxphysaddr", "bits"], True, f">= {bits}")
+        )
     return requirements
 
 

@@ -11,7 +11,7 @@ from minova import errors
 from minova.objects.catalogue.image_properties import ARCHITECTURES, predicates, typed
 from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.filters import ClassFilter
-from minova.scheduler.hosts.record import Capabilities
+from minova.scheduler.hosts.record import HypervisorCapabilities
 
 COMPARE = {
     "<": operator.lt,
@@ -40,18 +40,20 @@ class ImagePropertiesFilter(ClassFilter):
             raise errors.InvalidConfiguration(f"{option}: {default!r} is none of {', '.join(sorted(ARCHITECTURES))}.")
         self.default_architecture: str | None = default
 
-    def verdict(self, value: Capabilities, spec: RequestSpec) -> str | None:
+    def verdict(self, value: HypervisorCapabilities, spec: RequestSpec) -> str | None:
         properties = typed(spec.image.properties) if spec.image else {}
         return self._kind_refusal(value, properties) or _machine_refusal(value.cpu_info, properties)
 
-    def _kind_refusal(self, value: Capabilities, properties: Mapping[str, Any]) -> str | None:
+    def _kind_refusal(self, value: HypervisorCapabilities, properties: Mapping[str, Any]) -> str | None:
         architecture = properties.get("hw_architecture", self.default_architecture)
-        wanted = [word for word in (architecture, properties.get("img_hv_type"), properties.get("hw_vm_mode")) if word]
-        if not wanted:
+        requirements = [
+            word for word in (architecture, properties.get("img_hv_type"), properties.get("hw_vm_mode")) if word
+        ]
+        if not requirements:
             return None
-        if not any(set(wanted) <= set(supported) for supported in value.supported_instances):
+        if not any(set(requirements) <= set(supported) for supported in value.supported_instances):
             able = "; ".join(", ".join(supported) for supported in value.supported_instances) or "nothing"
-            return f"image needs {', '.join(wanted)}, host supports {able}"
+            return f"image needs {', '.join(requirements)}, host supports {able}"
         return _version_refusal(value.hypervisor_version, properties.get("img_hv_requested_version")) or _width_refusal(
             value.cpu_info, properties.get("hw_maxphysaddr_bits")
         )

@@ -3,7 +3,7 @@
 from typing import Any
 
 from minova.objects.requests.request_spec import RequestSpec
-from minova.scheduler.filters.by_name import Named, NameFilter
+from minova.scheduler.filters.by_name import NamedHosts, NameFilter
 
 
 class IsolatedHostsFilter(NameFilter):
@@ -18,10 +18,10 @@ class IsolatedHostsFilter(NameFilter):
         self.images = set(options.isolated_images)
         self.restrict: bool = options.restrict_isolated_hosts_to_isolated_images
 
-    def named(self, spec: RequestSpec) -> Named | None:
+    def named(self, spec: RequestSpec) -> NamedHosts | None:
         image = spec.image.id if spec.image else None
         if image in self.images:
-            return Named(self.hosts, f"image {image} needs an isolated host")
+            return NamedHosts(self.hosts, f"image {image} needs an isolated host")
         if not self.restrict or not self.hosts:
             return None
-        return Named(self.hosts, "isolated host, and the image is not isolated", but=True)
+        return NamedHosts(self.hosts, "isolated host, and the image is not isolated", but=True)

@@ -47,14 +47,14 @@ class NUMATopologyFilter(Filter):
         return {} if host.numa_topology is None else {"numa_topology": limits_of(host)}
 
     def _look_closely(self, hosts: HostTable, passed: Mask, spec: RequestSpec) -> None:
-        known: dict[Any, bool] = {}
+        fits: dict[Any, bool] = {}
         alike = [hosts.class_column(name).ids for name in ("numa_topology", "pci_pools")]
         for row in passed.nonzero()[0].tolist():
             host = hosts.host(row)
             key = (alike[0][row], alike[1][row], limits_of(host))
-            if key not in known:
-                known[key] = misfit(host.numa_topology, spec, key[2], host.pci_pools) is None
-            passed[row] = known[key]
+            if key not in fits:
+                fits[key] = misfit(host.numa_topology, spec, key[2], host.pci_pools) is None
+            passed[row] = fits[key]
 
 
 def limits_of(hosts: Hosts) -> NUMATopologyLimits:

@@ -1,10 +1,10 @@
 """RetryFilter, as in Nova 20: excludes the nodes on which this build has already failed."""
 
 from minova.objects.requests.request_spec import RequestSpec
-from minova.scheduler.filters.by_name import Named, NameFilter
+from minova.scheduler.filters.by_name import NamedHosts, NameFilter
 
 
 class RetryFilter(NameFilter):
-    def named(self, spec: RequestSpec) -> Named | None:
+    def named(self, spec: RequestSpec) -> NamedHosts | None:
         tried = set(spec.retry.hosts)
-        return Named(tried, f"tried already, as {len(tried)} in all", but=True) if tried else None
+        return NamedHosts(tried, f"tried already, as {len(tried)} in all", but=True) if tried else None

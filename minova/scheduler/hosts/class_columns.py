@@ -33,20 +33,20 @@ class DistinctValues:
         self._numbers: dict[Any, int] = {}
 
     def number(self, value: Any) -> int:
-        known = self._numbers.get(value)
-        if known is None:
-            known = self._numbers[value] = len(self.values)
+        number = self._numbers.get(value)
+        if number is None:
+            number = self._numbers[value] = len(self.values)
             self.values.append(value)
-        return known
+        return number
 
     def numbers(self, number: Callable[[Any], float]) -> ClassNumbers:
         """`number` of each value, computed once per value: it must depend on the value alone."""
-        known = self._derived.get(number, _NO_NUMBERS)
-        if len(known.numbers) < len(self.values):
-            new = np.array([number(value) for value in self.values[len(known.numbers) :]], np.float64)
-            any_number = known.any_number or not np.isnan(new).all()
-            known = self._derived[number] = ClassNumbers(np.concatenate([known.numbers, new]), any_number)
-        return known
+        derived = self._derived.get(number, _NO_NUMBERS)
+        if len(derived.numbers) < len(self.values):
+            new = np.array([number(value) for value in self.values[len(derived.numbers) :]], np.float64)
+            any_number = derived.any_number or not np.isnan(new).all()
+            derived = self._derived[number] = ClassNumbers(np.concatenate([derived.numbers, new]), any_number)
+        return derived
 
     def copy(self) -> "DistinctValues":
         copy = DistinctValues()

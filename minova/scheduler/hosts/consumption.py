@@ -17,7 +17,7 @@ class HardwareLeft(NamedTuple):
 def after_instance(
     topology: NUMATopology | None,
     pools: Pools,
-    wanted: InstanceNUMATopology | None,
+    guest_topology: InstanceNUMATopology | None,
     requests: tuple[InstancePCIRequest, ...],
     *,
     limits: NUMATopologyLimits | None = None,
@@ -27,12 +27,12 @@ def after_instance(
     takes nothing of them.
     """
     cells = None
-    if wanted is not None and topology is None:
+    if guest_topology is not None and topology is None:
         # As in Nova: if a host reports no cells, the guest's own cells are used as the host's cells.
-        cells = GuestCells(ids=frozenset(cell.id for cell in wanted.cells))
-    elif wanted is not None and topology is not None:
+        cells = GuestCells(ids=frozenset(cell.id for cell in guest_topology.cells))
+    elif guest_topology is not None and topology is not None:
         needs = PciNeeds(pools=pools, requests=requests)
-        fit = fit_topology(topology, wanted, limits=limits, pci=needs, packing=packing)
+        fit = fit_topology(topology, guest_topology, limits=limits, pci=needs, packing=packing)
         if not isinstance(fit, NoFit):
             cells, topology = cells_of(topology, fit), with_instance(topology, fit)
     if requests and shortage(pools, requests, cells) is None:

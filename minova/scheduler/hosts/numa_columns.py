@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from minova.hardware.numa_counts import NUMBERS, CellCounts, Counts, Need, accepts, counts_of
+from minova.hardware.numa_counts import NUMBERS, CellCounts, CellRequirement, Counts, accepts, counts_of
 from minova.objects.hosts.numa import NUMATopology, NUMATopologyLimits
 
 # Up to so many kinds of guest cells, every set of kinds is counted. A guest with more kinds is left to the exact fit.
@@ -75,7 +75,7 @@ class NumaColumns:
         copied._pages = {size: array.copy() for size, array in self._pages.items()}
         return copied
 
-    def fitting(self, needs: Sequence[Need], limits: NUMATopologyLimits | None) -> Fitting:
+    def fitting(self, needs: Sequence[CellRequirement], limits: NUMATopologyLimits | None) -> Fitting:
         """Decides by counts alone.
 
         `limits` may hold columns. A guest fits if every set of its cells is accepted by as many cells of the host
@@ -92,7 +92,7 @@ class NumaColumns:
                 passed &= together.sum(axis=0) >= sum(kinds[need] for need in some)
         return Fitting(passed, exact)
 
-    def _accepting(self, need: Need, limits: NUMATopologyLimits | None) -> NDArray[np.bool_]:
+    def _accepting(self, need: CellRequirement, limits: NUMATopologyLimits | None) -> NDArray[np.bool_]:
         cells = CellCounts(**self._numbers, pages=self._pages)
         accepting: NDArray[np.bool_] = self.exists & accepts(cells, need, limits)
         return accepting

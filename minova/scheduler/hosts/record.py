@@ -87,7 +87,7 @@ class ImageSupport(msgspec.Struct, frozen=True, kw_only=True):
     supported_instances: tuple[tuple[str, str, str], ...] = ()
 
 
-class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+class HypervisorCapabilities(msgspec.Struct, frozen=True, kw_only=True):
     """What the hypervisor can do. `cpu_info` is JSON text, as the compute sends it."""
 
     hypervisor_type: str = ""
@@ -127,13 +127,13 @@ class InventoryFacts(msgspec.Struct, frozen=True, kw_only=True):
     allocation_ratio: float | None = None
 
 
-def merge_inventories(one: InventoryFacts, other: InventoryFacts) -> InventoryFacts:
+def merge_inventories(first: InventoryFacts, other: InventoryFacts) -> InventoryFacts:
     """Merges two inventories of a class below one node. An instance takes all of a class from a single provider, so an
     instance gets at most what the freer of the two has.
     """
-    inventories = (one, other)
+    inventories = (first, other)
     return msgspec.structs.replace(
-        one,
+        first,
         capacity=sum(inventory.capacity for inventory in inventories),
         # Usage beyond the capacity of one inventory takes nothing from the other.
         used=sum(min(inventory.used, inventory.capacity) for inventory in inventories),
@@ -200,9 +200,9 @@ class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
         return self.image_support.supported_instances
 
     @property
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> HypervisorCapabilities:
         support = self.image_support
-        return Capabilities(
+        return HypervisorCapabilities(
             hypervisor_type=support.hypervisor_type,
             hypervisor_version=support.hypervisor_version,
             supported_instances=support.supported_instances,

@@ -254,11 +254,11 @@ class HostTable(Hosts):
         left = after_instance(topology, pools, spec.numa_topology, spec.pci_requests, limits=limits, packing=packing)
         node_id, columns = self.records[row].id, self._columns
         uuids = self.consumed.setdefault(node_id, [])
-        known = instance_uuid is not None and self.instances_among_row(row, (instance_uuid,)) > 0
+        is_counted = instance_uuid is not None and self.instances_among_row(row, (instance_uuid,)) > 0
         if instance_uuid is not None:
             uuids.append(instance_uuid)
             self._instance_index.put(node_id, (instance_uuid,))
-        if spec.image is not None and spec.image.properties and not known:
+        if spec.image is not None and spec.image.properties and not is_counted:
             images = (*self.value(row, "instance_images"), tuple(sorted(spec.image.properties.items())))
             columns["instance_images"][row] = self._values["instance_images"].number(images)
         columns["num_io_ops"][row] += 1

@@ -76,8 +76,8 @@ class NodeValues:
                 raise ValueError(f"cpu_info: {fault}")
             return text
 
-        known: str = self._once(text, _CPU, "", checked)
-        return known
+        cpu_info: str = self._once(text, _CPU, "", checked)
+        return cpu_info
 
     def host_ip(self, text: str | None) -> str | None:
         if text:
@@ -85,17 +85,17 @@ class NodeValues:
         return text
 
     def image_support(self, hypervisor_type: str, version: int, text: str | None) -> ImageSupport:
-        supported = self._once(text, _SUPPORTED, (), lambda found: found or ())
+        supported = self._once(text, _SUPPORTED, (), lambda decoded: decoded or ())
         return self._interner.intern(
             ImageSupport(hypervisor_type=hypervisor_type, hypervisor_version=version, supported_instances=supported)
         )
 
-    def _once(self, text: str | None, decoder: Decoder[Any], missing: Any, made: Callable[[Any], Any]) -> Any:
+    def _once(self, text: str | None, decoder: Decoder[Any], missing: Any, convert: Callable[[Any], Any]) -> Any:
         if text is None:
             return missing
         key = (decoder, text)
         if key not in self._decoded:
-            self._decoded[key] = self._interner.intern(made(decoder.from_json(text)))
+            self._decoded[key] = self._interner.intern(convert(decoder.from_json(text)))
         return self._decoded[key]
 
     def _topology(self, topology: NUMATopology | None) -> NUMATopology | None:

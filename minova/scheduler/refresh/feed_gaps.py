@@ -83,11 +83,11 @@ class Gaps:
 
     def _start_of_young(self, now: float) -> int:
         """Returns where the newest gaps begin that are young and have few known numbers between them."""
-        at, known = len(self._gaps), 0
+        at, numbers_between = len(self._gaps), 0
         while at and now - self._gaps[at - 1].since < YOUNG:
             if at < len(self._gaps):
-                known += self._gaps[at].first - self._gaps[at - 1].last - 1
-            if known > YOUNG_BUDGET:
+                numbers_between += self._gaps[at].first - self._gaps[at - 1].last - 1
+            if numbers_between > YOUNG_BUDGET:
                 break
             at -= 1
         return at

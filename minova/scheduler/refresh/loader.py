@@ -45,7 +45,7 @@ class HardwareRequest(msgspec.Struct, frozen=True):
 _WANTED = Decoder(HardwareRequest)
 
 
-class Pending(NamedTuple):
+class PendingInstance(NamedTuple):
     """An instance that holds allocations but that the node does not report yet."""
 
     uuid: str
@@ -62,10 +62,10 @@ def read_hosts(
     reader = Reader(session, interner or Interner())
     if node_ids is None:
         return reader.read(None)
-    wanted = sorted(node_ids)
-    records: dict[int, HostRecord | None] = dict.fromkeys(wanted)
-    for start in range(0, len(wanted), queries.CHUNK):
-        records.update(reader.read(wanted[start : start + queries.CHUNK]))
+    ids = sorted(node_ids)
+    records: dict[int, HostRecord | None] = dict.fromkeys(ids)
+    for start in range(0, len(ids), queries.CHUNK):
+        records.update(reader.read(ids[start : start + queries.CHUNK]))
     return records
 
 
@@ -117,7 +117,7 @@ class Reader:
                 records[row.id] = self._without_figures(row, gathered, str(error))
         return records
 
-    def _without_figures(self, row: Any, gathered: "Gathered", why: str) -> HostRecord:
+    def _without_figures(self, row: Any, gathered: "QueryResults", why: str) -> HostRecord:
         """A host that takes nothing, and whose refusal says why. Requests for its neighbours still find its instances."""
         service = msgspec.structs.replace(_service(row[len(queries.COLUMNS) + 1 :]), refused_report=why)
         return HostRecord(
@@ -139,16 +139,16 @@ class Reader:
             free_disk_mb=0,
         )
 
-    def _gather(self, node_ids: list[int] | None, hosts: list[str] | None) -> "Gathered":
+    def _gather(self, node_ids: list[int] | None, hosts: list[str] | None) -> "QueryResults":
         session, interner = self._session, self._interner
-        pending: dict[int, dict[Pending, None]] = defaultdict(dict)
+        pending: dict[int, dict[PendingInstance, None]] = defaultdict(dict)
         amounts: dict[tuple[int, str], int] = defaultdict(int)
         for provider_id, name, used, uuid, reservation_id in queries.PENDING.rows(session, node_ids):
-            pending[provider_id][Pending(uuid, reservation_id)] = None
+            pending[provider_id][PendingInstance(uuid, reservation_id)] = None
             amounts[provider_id, name] += used
         inventories, provider_ids = self._inventories(node_ids, amounts)
         labels = queries.LABELS.rows(session, node_ids).all()
-        return Gathered(
+        return QueryResults(
             inventories=inventories,
             provider_ids=provider_ids,
             pending={key: tuple(ones) for key, ones in pending.items()},
@@ -159,7 +159,7 @@ class Reader:
             memberships=self._sets((provider_id, uuid) for provider_id, _, uuid in labels if uuid),
         )
 
-    def _record(self, row: Any, gathered: "Gathered") -> HostRecord:
+    def _record(self, row: Any, gathered: "QueryResults") -> HostRecord:
         node, values, interner = row._mapping, self._values, self._interner
         provider_id = gathered.provider_ids.get(row.uuid, 0)
         pending = gathered.pending.get(provider_id, ())
@@ -170,9 +170,9 @@ class Reader:
             raise ValueError(f"hypervisor_version is {row.hypervisor_version}")
         topology, pools = values.numa_topology(row.numa_topology), values.pci_pools(row.pci_device_pools)
         for pending_instance in pending:
-            wanted = gathered.wanted.get(pending_instance.reservation_id)
-            if wanted is not None:
-                topology, pools = after_instance(topology, pools, wanted.numa_topology, wanted.pci_requests)
+            request = gathered.wanted.get(pending_instance.reservation_id)
+            if request is not None:
+                topology, pools = after_instance(topology, pools, request.numa_topology, request.pci_requests)
         return host_record(
             node,
             gathered.inventories.get(row.uuid, {}),
@@ -212,9 +212,9 @@ class Reader:
                 step_size=step,
                 allocation_ratio=ratio,
             )
-            known = inventories[uuid].get(name)
+            previous = inventories[uuid].get(name)
             inventories[uuid][intern(name)] = intern(
-                inventory if known is None else merge_inventories(known, inventory)
+                inventory if previous is None else merge_inventories(previous, inventory)
             )
         return {uuid: self._interner.intern_mapping(by_class) for uuid, by_class in inventories.items()}, ids
 
@@ -243,13 +243,13 @@ class Reader:
                 self._images[image_id] = tuple(sorted(image.properties.items()))
 
     def _aggregates(self, hosts: list[str] | None) -> dict[str, list[AggregateFacts]]:
-        known: dict[int, AggregateFacts] = {}
+        by_id: dict[int, AggregateFacts] = {}
         facts: dict[str, list[AggregateFacts]] = defaultdict(list)
         for host, aggregate_id, name, metadata, uuid in queries.AGGREGATES.rows(self._session, hosts):
-            if aggregate_id not in known:
+            if aggregate_id not in by_id:
                 pairs = tuple(sorted((key, str(value)) for key, value in metadata.items()))
-                known[aggregate_id] = self._interner.intern(AggregateFacts(aggregate_id, name, pairs, uuid))
-            facts[host].append(known[aggregate_id])
+                by_id[aggregate_id] = self._interner.intern(AggregateFacts(aggregate_id, name, pairs, uuid))
+            facts[host].append(by_id[aggregate_id])
         return facts
 
     def _sets(self, rows: Iterable[Any]) -> dict[int, frozenset[str]]:
@@ -259,12 +259,12 @@ class Reader:
         return {provider_id: self._interner.intern(frozenset(values)) for provider_id, values in sets.items()}
 
 
-class Gathered(NamedTuple):
+class QueryResults(NamedTuple):
     """The results of the queries, by provider id unless noted otherwise."""
 
     inventories: Mapping[str, dict[str, InventoryFacts]]  # by node uuid
     provider_ids: Mapping[str, int]  # by node uuid
-    pending: Mapping[int, tuple[Pending, ...]]
+    pending: Mapping[int, tuple[PendingInstance, ...]]
     wanted: Mapping[str, HardwareRequest]  # by reservation id
     instances: Mapping[tuple[str, str], list[tuple[str, str]]]  # by host and node
     aggregates: Mapping[str, tuple[AggregateFacts, ...]]  # by host

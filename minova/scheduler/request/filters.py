@@ -32,7 +32,7 @@ IMAGE_TRAITS = {
 }
 
 
-class Options(NamedTuple):
+class RequestFilterOptions(NamedTuple):
     """Options of the group [scheduler] under their names, and one of [workarounds]."""
 
     limit_tenants_to_placement_aggregate: bool = False
@@ -43,18 +43,24 @@ class Options(NamedTuple):
     disable_fallback_pcpu_query: bool = False
 
 
-def options_of(conf: Any) -> Options:
-    of_scheduler = {name: getattr(conf.scheduler, name) for name in Options._fields if name in conf.scheduler}
-    return Options(**of_scheduler, disable_fallback_pcpu_query=conf.workarounds.disable_fallback_pcpu_query)
+def options_of(conf: Any) -> RequestFilterOptions:
+    of_scheduler = {
+        name: getattr(conf.scheduler, name) for name in RequestFilterOptions._fields if name in conf.scheduler
+    }
+    return RequestFilterOptions(
+        **of_scheduler, disable_fallback_pcpu_query=conf.workarounds.disable_fallback_pcpu_query
+    )
 
 
-def needs_aggregates(spec: RequestSpec, options: Options) -> bool:
+def needs_aggregates(spec: RequestSpec, options: RequestFilterOptions) -> bool:
     """Whether `apply_request_filters` needs the aggregates for this request."""
     limited = options.limit_tenants_to_placement_aggregate or options.enable_isolated_aggregate_filtering
     return limited or spec.availability_zone is not None
 
 
-def apply_request_filters(spec: RequestSpec, aggregates: Sequence[AggregateFacts], options: Options) -> RequestSpec:
+def apply_request_filters(
+    spec: RequestSpec, aggregates: Sequence[AggregateFacts], options: RequestFilterOptions
+) -> RequestSpec:
     """Returns the request with `placement` set, and `fallback` if there is one. `aggregates`: all aggregates.
 
     Raises BadRequest, which names key and value, for a malformed trait or resource, NoValidHost if the project may use
@@ -80,7 +86,9 @@ def apply_request_filters(spec: RequestSpec, aggregates: Sequence[AggregateFacts
 # -- aggregates --------------------------------------------------------------------------------------------------------
 
 
-def _tenant(spec: RequestSpec, aggregates: Sequence[AggregateFacts], options: Options) -> Iterator[tuple[str, ...]]:
+def _tenant(
+    spec: RequestSpec, aggregates: Sequence[AggregateFacts], options: RequestFilterOptions
+) -> Iterator[tuple[str, ...]]:
     """Yields the aggregates that name the project in a key such as filter_tenant_id or filter_tenant_id2."""
     if not options.limit_tenants_to_placement_aggregate:
         return
@@ -110,22 +118,22 @@ def _isolated(aggregates: Sequence[AggregateFacts], required: set[str]) -> tuple
     )
 
 
-def _uuids(aggregates: Sequence[AggregateFacts], wanted: Any) -> tuple[str, ...]:
-    """Returns the uuids of the aggregates with any metadata pair for which `wanted` is true."""
+def _uuids(aggregates: Sequence[AggregateFacts], matches: Any) -> tuple[str, ...]:
+    """Returns the uuids of the aggregates with any metadata pair for which `matches` is true."""
     return tuple(
-        aggregate.uuid for aggregate in aggregates if any(wanted(key, value) for key, value in aggregate.metadata)
+        aggregate.uuid for aggregate in aggregates if any(matches(key, value) for key, value in aggregate.metadata)
     )
 
 
 # -- the image ---------------------------------------------------------------------------------------------------------
 
 
-def _image_type(spec: RequestSpec, options: Options) -> Iterator[str]:
+def _image_type(spec: RequestSpec, options: RequestFilterOptions) -> Iterator[str]:
     if options.query_placement_for_image_type_support and spec.image is not None and spec.image.disk_format:
         yield from _known([f"COMPUTE_IMAGE_TYPE_{spec.image.disk_format.upper()}"])
 
 
-def _image_features(spec: RequestSpec, options: Options) -> Iterator[str]:
+def _image_features(spec: RequestSpec, options: RequestFilterOptions) -> Iterator[str]:
     if options.image_metadata_prefilter and spec.image is not None:
         properties: Mapping[str, str] = spec.image.properties
         yield from _known(

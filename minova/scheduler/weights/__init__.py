@@ -106,14 +106,14 @@ class PerHostWeigher(Weigher):
         return np.array([self._lifted.weight_multiplier(hosts.host(row).nova()) for row in rows.tolist()], np.float64)
 
 
-class Weighed(NamedTuple):
+class TotalWeights(NamedTuple):
     """`shares`: each weigher's part of `total`, multiplier included; a number if it is equal for all hosts."""
 
     total: Floats
     shares: dict[str, Numbers]
 
 
-class Parts(NamedTuple):
+class ShareFactors(NamedTuple):
     """The factors of one weigher's share: its clamped values, the same normalised to 0..1, and its multipliers. Each is a
     column, or one number for all hosts.
     """
@@ -136,11 +136,11 @@ def normalize(values: Numbers, minval: float | None, maxval: float | None) -> Nu
     return normal
 
 
-def parts(weigher: Weigher, hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec) -> Parts:
+def parts(weigher: Weigher, hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec) -> ShareFactors:
     values = weigher.column(hosts, rows, spec)
     if not weigher.bounded:
         values = _bounded(values, weigher.minval, weigher.maxval)
-    return Parts(values, normalize(values, weigher.minval, weigher.maxval), weigher.multipliers(hosts, rows))
+    return ShareFactors(values, normalize(values, weigher.minval, weigher.maxval), weigher.multipliers(hosts, rows))
 
 
 def _bounded(values: Numbers, minval: float | None, maxval: float | None) -> Numbers:
@@ -151,21 +151,21 @@ def _bounded(values: Numbers, minval: float | None, maxval: float | None) -> Num
     return values
 
 
-def weigh(hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec, weighers: list[Weigher]) -> Weighed:
+def weigh(hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec, weighers: list[Weigher]) -> TotalWeights:
     """A single host is not weighed, because the result would not matter. A weigher that is configured twice counts
     twice, as in Nova.
     """
     total = np.zeros(len(rows))
     shares: dict[str, Numbers] = {}
     if len(rows) <= 1:
-        return Weighed(total, shares)
+        return TotalWeights(total, shares)
     for weigher in weighers:
         _, normal, multipliers = parts(weigher, hosts, rows, spec)
         share = _share(normal, multipliers)
         if not isinstance(share, float) or share:
             total += share
         shares[weigher.name] = shares[weigher.name] + share if weigher.name in shares else share
-    return Weighed(total, shares)
+    return TotalWeights(total, shares)
 
 
 def _share(normal: Numbers, multipliers: Numbers) -> Numbers:

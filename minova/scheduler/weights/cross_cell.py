@@ -17,10 +17,10 @@ class CrossCellWeigher(Weigher):
     option = "cross_cell_move_weight_multiplier"
 
     def weigh(self, hosts: Hosts, spec: RequestSpec) -> Any:
-        wanted = spec.requested_destination
-        if wanted is None or not wanted.cell or not wanted.allow_cross_cell_move:
+        destination = spec.requested_destination
+        if destination is None or not destination.cell or not destination.allow_cross_cell_move:
             return 0
         if not isinstance(hosts, HostTable):
-            return 1 if hosts.cell_uuid == wanted.cell else -1
+            return 1 if hosts.cell_uuid == destination.cell else -1
         cells, ids = hosts.class_column("cell_uuid")
-        return np.array([1 if cell == wanted.cell else -1 for cell in cells])[ids]
+        return np.array([1 if cell == destination.cell else -1 for cell in cells])[ids]

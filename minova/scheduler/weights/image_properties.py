@@ -38,10 +38,10 @@ class ImagePropertiesWeigher(Weigher):
         """Reads only instances of these hosts, so a malformed image of another host's instance does not matter."""
         if not self.multiplier:
             return 0.0
-        wanted = self._wanted(spec)
+        pair_ratios = self._wanted(spec)
         each, ids = hosts.class_column("instance_images")
         distinct, place = np.unique(ids[rows], return_inverse=True)
-        return np.array([shared_weight(each[i], wanted) for i in distinct.tolist()])[place]
+        return np.array([shared_weight(each[i], pair_ratios) for i in distinct.tolist()])[place]
 
     def _wanted(self, spec: RequestSpec) -> dict[tuple[str, str], float]:
         """Returns the ratio of each property that counts."""
@@ -52,8 +52,8 @@ class ImagePropertiesWeigher(Weigher):
         return self.ratios.get(name, 0.0) if self.ratios else 1.0
 
 
-def shared_weight(images: Sequence[Pairs], wanted: dict[tuple[str, str], float]) -> float:
-    return sum((wanted.get(pair, 0.0) for image in images for pair in property_pairs(image)), 0.0)
+def shared_weight(images: Sequence[Pairs], pair_ratios: dict[tuple[str, str], float]) -> float:
+    return sum((pair_ratios.get(pair, 0.0) for image in images for pair in property_pairs(image)), 0.0)
 
 
 @lru_cache(maxsize=10_000)

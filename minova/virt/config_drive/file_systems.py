@@ -72,7 +72,7 @@ def _write_vfat(path: Path, files: Mapping[str, bytes]) -> None:
     size = sum(len(content) for content in files.values())
     if size > VFAT_ROOM:
         raise GuestDataUnacceptable(f"{size} bytes of files, and a vfat config drive holds {VFAT_ROOM}")
-    limits = programs.Limits(file_size=VFAT_SIZE)
+    limits = programs.RunLimits(file_size=VFAT_SIZE)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         os.ftruncate(handle, VFAT_SIZE)

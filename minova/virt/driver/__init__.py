@@ -14,7 +14,7 @@ from minova.virt.driver.secrets import SecretDriver
 from minova.virt.driver.snapshots import SnapshotDriver
 
 
-class Driver(
+class ComputeDriver(
     ConsoleDriver,
     DiskDriver,
     DomainDriver,

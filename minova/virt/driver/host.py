@@ -3,7 +3,7 @@
 from typing import ClassVar, Protocol
 
 from minova.objects.catalogue.flavor import Flavor, Overhead
-from minova.objects.hosts.compute_node import HypervisorView
+from minova.objects.hosts.compute_node import AvailableResources
 from minova.objects.hosts.cpu_times import CpuTimes
 
 
@@ -23,7 +23,7 @@ class HostDriver(Protocol):
         """Returns the names of the nodes of this service; most drivers have one."""
         ...
 
-    def host_view(self, node: str) -> HypervisorView:
+    def host_view(self, node: str) -> AvailableResources:
         """Returns the node's current resources and domains (Nova's `get_available_resource`)."""
         ...
 

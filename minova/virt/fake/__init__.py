@@ -13,6 +13,6 @@ from minova.virt.fake.snapshots import FakeSnapshots
 class FakeDriver(
     FakeHost, FakeRescue, FakeDisks, FakeSnapshots, FakeInterfaces, FakeMigration, FakeConsoles, FakeSecrets
 ):
-    """Implements `virt.driver.Driver`. Safe for threads. With `cpu_shared_set` or `cpu_dedicated_set` each node has one NUMA
+    """Implements `virt.driver.ComputeDriver`. Safe for threads. With `cpu_shared_set` or `cpu_dedicated_set` each node has one NUMA
     cell, so that pinned guests run there, too.
     """

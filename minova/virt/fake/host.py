@@ -10,7 +10,7 @@ from minova.hardware.cpu_sets import cpu_sets
 from minova.hardware.guest.features import NEED_SECRETS
 from minova.objects.catalogue.flavor import Flavor, Overhead
 from minova.objects.catalogue.guest_hardware import DISK_BUSES, SECURE_BOOT, UEFI, VIF_MODELS
-from minova.objects.hosts.compute_node import HypervisorView
+from minova.objects.hosts.compute_node import AvailableResources
 from minova.objects.hosts.cpu_times import CpuTimes
 from minova.objects.hosts.numa import NUMACell, NUMAPages, NUMATopology
 from minova.objects.servers.states import PowerState
@@ -83,7 +83,7 @@ class FakeHost(FakeRecords):
         self._begin("available_nodes")
         return self.nodes
 
-    def host_view(self, node: str) -> HypervisorView:
+    def host_view(self, node: str) -> AvailableResources:
         """Raises NotFound if there is no such node."""
         with self._lock:
             self._begin("host_view")
@@ -91,7 +91,7 @@ class FakeHost(FakeRecords):
                 raise errors.NotFound(f"Node {node} is not one of {', '.join(self.nodes)}")
             on_node = [domain for domain in self._domains.values() if self._is_on(domain, node)]
         disk = sum(domain.disk_gb for domain in on_node)
-        return HypervisorView(
+        return AvailableResources(
             node=node,
             vcpus=self._vcpus,
             memory_mb=self._memory_mb,

@@ -131,13 +131,13 @@ class FakeMigration(FakePower):
         self, instance: Instance, destination: LiveDestination, progress: Callable[[LiveProgress], None]
     ) -> LiveOutcome:
         self._begin("live_migrate")
-        asked = self._leaving.setdefault(instance.uuid, set())
+        requests = self._leaving.setdefault(instance.uuid, set())
         try:
             for step in range(self.live_rounds):
                 progress(_progress(instance.flavor.memory_mb << 20, step, self.live_rounds))
-                if "abort" in asked:
+                if "abort" in requests:
                     raise errors.LiveMigrationAborted(f"The live migration of {instance.uuid} was aborted")
-                if "force" in asked:
+                if "force" in requests:
                     break
                 self.between_rounds()
         finally:

@@ -87,10 +87,10 @@ def refusal(error: libvirt.libvirtError) -> str | None:
 
     libvirt has no code of its own for it (`qemuAgentCheckError`), so the text decides.
     """
-    found = _REFUSAL.search(str(error))
-    if error.get_error_code() != libvirt.VIR_ERR_INTERNAL_ERROR or found is None:
+    match = _REFUSAL.search(str(error))
+    if error.get_error_code() != libvirt.VIR_ERR_INTERNAL_ERROR or match is None:
         return None
-    letters = (letter if letter.isprintable() else " " for letter in found["reason"] or "")
+    letters = (letter if letter.isprintable() else " " for letter in match["reason"] or "")
     return " ".join("".join(letters).split())[:LONGEST_REASON]
 
 

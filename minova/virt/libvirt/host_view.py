@@ -157,18 +157,18 @@ class HostReader:
         """As in Nova: the option's number, else the hardware's, else no limit."""
         if offer.encryption is None or self._conf.libvirt.virt_type != "kvm":
             return 0
-        known = (self._conf.libvirt.num_memory_encrypted_guests, offer.encryption.contexts)
-        return next((number for number in known if number is not None), UNLIMITED_CONTEXTS)
+        limits = (self._conf.libvirt.num_memory_encrypted_guests, offer.encryption.contexts)
+        return next((number for number in limits if number is not None), UNLIMITED_CONTEXTS)
 
     def _cells(self, offered: Capabilities) -> NUMATopology | None:
         """Returns the cells with reserved pages, or None. A host without NUMA cells has no pages to reserve."""
         cells = reserved_pages.with_reserved(offered.numa_topology or NUMATopology(), self._pages)
         return cells if cells.cells else None
 
-    def _devices(self, connection: Any) -> node_devices.Found:
+    def _devices(self, connection: Any) -> node_devices.HostDevices:
         """Returns the devices of the host. Queries nothing if no option needs devices."""
         if not self._specs and not self._mdev_types:
-            return node_devices.Found([], {}, [])
+            return node_devices.HostDevices([], {}, [])
         devices = node_devices.parse(_texts(connection))
         self._log_once(devices.odd)
         return devices
@@ -219,11 +219,11 @@ def _features_of_model(connection: Any, arch: str, model: str) -> frozenset[str]
     ET.SubElement(cpu, "arch").text = arch
     ET.SubElement(cpu, "model").text = model
     try:
-        known = connection.getCPUModelNames(arch, 0)
+        models = connection.getCPUModelNames(arch, 0)
     except libvirt.libvirtError as error:
         LOG.debug("libvirt does not list the models of CPUs: %s", error)
         return frozenset()
-    if model not in known:
+    if model not in models:
         raise InvalidConfiguration(f"[libvirt] cpu_models = {model}: libvirt knows no such model for {arch}")
     return _features(connection, ET.tostring(cpu, encoding="unicode"))
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from minova.codecs import Decoder
-from minova.virt.namespaces.network import Host, LocalNetwork, Record
+from minova.virt.namespaces.network import GuestInterface, LocalNetwork, NetworkRecord
 
 M = TypeVar("M")
 _LENGTH = struct.Struct("!I")
@@ -28,7 +28,7 @@ class Ensure(msgspec.Struct, frozen=True, tag=True):
 
 class Enter(msgspec.Struct, frozen=True, tag=True):
     network_id: str
-    host: Host
+    host: GuestInterface
 
 
 class Forget(msgspec.Struct, frozen=True, tag=True):
@@ -67,10 +67,10 @@ class Connect(msgspec.Struct, frozen=True, tag=True):
 Call = Records | Ensure | Enter | Forget | Remove | Broken | Track | MakeProtocolSets | Namespaces | Listener | Connect
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class HelperAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """`refused`: the argument was none. `failed`: the host could not do it."""
 
-    records: dict[str, Record] = {}
+    records: dict[str, NetworkRecord] = {}
     broken: dict[str, str] = {}
     namespaces: dict[str, int] = {}
     refused: str = ""
@@ -78,10 +78,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 CALLS: Decoder[Call] = Decoder(Call)
-ANSWERS: Decoder[Answer] = Decoder(Answer)
+ANSWERS: Decoder[HelperAnswer] = Decoder(HelperAnswer)
 
 
-def send(connection: socket.socket, message: Call | Answer, *sockets: socket.socket) -> None:
+def send(connection: socket.socket, message: Call | HelperAnswer, *sockets: socket.socket) -> None:
     body = msgspec.json.encode(message)
     head = _LENGTH.pack(len(body))
     if sockets:

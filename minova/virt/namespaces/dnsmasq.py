@@ -18,7 +18,7 @@ from pathlib import Path
 from minova.objects.guests.guest_metadata import ADDRESS
 from minova.objects.network.guest_names import DOMAIN
 from minova.objects.network.network import STATEFUL
-from minova.virt.namespaces.network import GUESTS, UPLINK, Host, LocalNetwork, Record, Subnet
+from minova.virt.namespaces.network import GUESTS, UPLINK, GuestInterface, HostSubnet, LocalNetwork, NetworkRecord
 
 CONFIGURATION, PID = "dnsmasq.conf", "dnsmasq.pid"
 HOSTS, OPTIONS, NAMES = "dnsmasq.hosts", "dnsmasq.options", "dnsmasq.names"
@@ -33,7 +33,7 @@ _LONGEST_LINE = 1000
 _SERVERS = 3
 
 
-def of_network(record: Record, folder: Path) -> dict[str, str]:
+def of_network(record: NetworkRecord, folder: Path) -> dict[str, str]:
     """Returns the files of a network's dnsmasq, by their names in `folder`."""
     network = record.network
     resolvers = dict.fromkeys(each for subnet in network.subnets for each in subnet.resolvers)
@@ -77,7 +77,7 @@ def of_network(record: Record, folder: Path) -> dict[str, str]:
     return {CONFIGURATION: _text(lines)} | entries(record.hosts)
 
 
-def _range4(number: int, subnet: Subnet, network: LocalNetwork) -> Iterator[str]:
+def _range4(number: int, subnet: HostSubnet, network: LocalNetwork) -> Iterator[str]:
     block = ipaddress.ip_network(subnet.cidr)
     is_gateway = network.is_gateway_of(subnet)
     yield f"dhcp-range=set:s{number},{block.network_address},static,{block.netmask},{_LEASE}"
@@ -103,7 +103,7 @@ def _range4(number: int, subnet: Subnet, network: LocalNetwork) -> Iterator[str]
         yield from (f"dhcp-option=tag:s{number},{option},{text}" for option in (121, 249))
 
 
-def _range6(number: int, subnet: Subnet) -> Iterator[str]:
+def _range6(number: int, subnet: HostSubnet) -> Iterator[str]:
     block = ipaddress.ip_network(subnet.cidr)
     kind = {STATEFUL: "static", "slaac": "ra-only", "dhcpv6-stateless": "ra-stateless"}[subnet.mode]
     # What a guest makes itself outlives a host's outage of some hours.
@@ -126,11 +126,11 @@ def _advertisements(network: LocalNetwork) -> Iterator[str]:
     yield f"dhcp-option=option6:dns-server,{','.join(f'[{each}]' for each in some)}"
 
 
-def entries(hosts: Iterable[Host]) -> dict[str, str]:
+def entries(hosts: Iterable[GuestInterface]) -> dict[str, str]:
     """Returns the files with the interfaces. A name stands for one guest; a second guest of the same name is reached
     only by its address.
     """
-    named: dict[str, Host] = {}
+    named: dict[str, GuestInterface] = {}
     hosts = list(hosts)
     for host in hosts:
         if host.name:
@@ -143,18 +143,18 @@ def entries(hosts: Iterable[Host]) -> dict[str, str]:
     }
 
 
-def _host(host: Host, *, is_first: bool) -> str:
+def _host(host: GuestInterface, *, is_first: bool) -> str:
     """Returns the line of an interface. With a domain its name comes as an option: dnsmasq would resolve the bare one."""
     six = f"[{host.address6}]" if host.address6 else ""
     name = host.name if is_first and not host.domain else ""
     return ",".join(each for each in (host.mac, host.address, six, name) if each)
 
 
-def _tag(host: Host) -> str:
+def _tag(host: GuestInterface) -> str:
     return f"h{host.mac.replace(':', '')}"
 
 
-def _options(host: Host) -> Iterator[str]:
+def _options(host: GuestInterface) -> Iterator[str]:
     """Yields the options of this interface alone."""
     if host.domain:
         yield from ([f"12,{host.name}"] if host.name else [])
@@ -166,7 +166,7 @@ def _options(host: Host) -> Iterator[str]:
         yield f"{number or f'{kind}:{option.name}'},{option.value}"
 
 
-def _names(host: Host) -> Iterator[str]:
+def _names(host: GuestInterface) -> Iterator[str]:
     """Yields the entries of a guest. For an address, dnsmasq answers the name that it reads first: on a shared network not
     the name of another project's guest.
     """

@@ -1,4 +1,4 @@
-"""Serves `Namespaces` to processes without root's rights, over local sockets.
+"""Serves `NetworkNamespaces` to processes without root's rights, over local sockets.
 
 | socket | opened by | calls |
 | --- | --- | --- |
@@ -23,7 +23,7 @@ from typing import NamedTuple, NoReturn
 
 from minova.errors import MinovaError
 from minova.virt.namespaces import calls
-from minova.virt.namespaces.namespaces import Namespaces, make_folder
+from minova.virt.namespaces.namespaces import NetworkNamespaces, make_folder
 
 LOG = logging.getLogger(__name__)
 _CREDENTIALS = struct.Struct("3i")
@@ -49,7 +49,7 @@ OF_METADATA: tuple[type, ...] = (calls.Namespaces, calls.Listener)
 OF_MEMBERS: tuple[type, ...] = (calls.Connect,)
 
 
-class Rights(NamedTuple):
+class CallerRights(NamedTuple):
     """What callers of one kind may do.
 
     `calls`: that they may ask for.
@@ -72,7 +72,7 @@ class Helper:
     def __init__(
         self,
         path: Path,
-        namespaces: Namespaces,
+        namespaces: NetworkNamespaces,
         uid: int,
         gid: int | None = None,
         calls_of_user: tuple[type, ...] = ALL,
@@ -81,9 +81,9 @@ class Helper:
         self._namespaces = namespaces
         self._uid = uid
         self._gid = gid
-        self._of_user = Rights(calls_of_user, calls.LARGEST, 30.0, threading.BoundedSemaphore(64))
+        self._of_user = CallerRights(calls_of_user, calls.LARGEST, 30.0, threading.BoundedSemaphore(64))
         # A member's process may be hostile: it waits for its own kind alone.
-        self._of_member = Rights(OF_MEMBERS, 4096, 5.0, threading.BoundedSemaphore(16))
+        self._of_member = CallerRights(OF_MEMBERS, 4096, 5.0, threading.BoundedSemaphore(16))
 
     def listen(self) -> socket.socket:
         """Raises OSError if the socket cannot be made."""
@@ -119,13 +119,13 @@ class Helper:
             return
         threading.Thread(target=self._answer, args=(connection, uid, rights), daemon=True).start()
 
-    def _rights_of(self, uid: int) -> Rights | None:
+    def _rights_of(self, uid: int) -> CallerRights | None:
         if uid in {0, self._uid}:
             return self._of_user
         # Others who could open the socket are members of its group.
         return None if self._gid is None else self._of_member
 
-    def _answer(self, connection: socket.socket, uid: int, rights: Rights) -> None:
+    def _answer(self, connection: socket.socket, uid: int, rights: CallerRights) -> None:
         with closing(connection):
             try:
                 self._serve(connection, uid, rights)
@@ -134,7 +134,7 @@ class Helper:
             finally:
                 rights.places.release()
 
-    def _serve(self, connection: socket.socket, uid: int, rights: Rights) -> None:
+    def _serve(self, connection: socket.socket, uid: int, rights: CallerRights) -> None:
         call = calls.receive_within(connection, calls.CALLS, largest=rights.largest, seconds=rights.seconds)
         if not isinstance(call, rights.calls):
             LOG.warning("A process of user %d may not ask for %s", uid, type(call).__name__)
@@ -147,16 +147,16 @@ class Helper:
             for each in sockets:
                 each.close()
 
-    def _do(self, call: calls.Call) -> tuple[calls.Answer, list[socket.socket]]:
+    def _do(self, call: calls.Call) -> tuple[calls.HelperAnswer, list[socket.socket]]:
         try:
             return self._call(call)
         except ValueError as error:
-            return calls.Answer(refused=str(error) or "no valid argument"), []
+            return calls.HelperAnswer(refused=str(error) or "no valid argument"), []
         except (MinovaError, OSError) as error:
             LOG.error("%s failed: %s", type(call).__name__, error)
-            return calls.Answer(failed=str(error) or type(error).__name__), []
+            return calls.HelperAnswer(failed=str(error) or type(error).__name__), []
 
-    def _call(self, call: calls.Call) -> tuple[calls.Answer, list[socket.socket]]:
+    def _call(self, call: calls.Call) -> tuple[calls.HelperAnswer, list[socket.socket]]:
         does = self._namespaces
         match call:
             case calls.Records() | calls.Broken() | calls.Namespaces():
@@ -174,17 +174,17 @@ class Helper:
             case calls.MakeProtocolSets(numbers):
                 does.make_protocol_sets(numbers)
             case calls.Listener() | calls.Connect():
-                return calls.Answer(), [self._opened(call)]
-        return calls.Answer(), []
+                return calls.HelperAnswer(), [self._opened(call)]
+        return calls.HelperAnswer(), []
 
-    def _read(self, call: calls.Records | calls.Broken | calls.Namespaces) -> calls.Answer:
+    def _read(self, call: calls.Records | calls.Broken | calls.Namespaces) -> calls.HelperAnswer:
         match call:
             case calls.Records():
-                return calls.Answer(records=self._namespaces.records())
+                return calls.HelperAnswer(records=self._namespaces.records())
             case calls.Broken():
-                return calls.Answer(broken=self._namespaces.broken())
+                return calls.HelperAnswer(broken=self._namespaces.broken())
             case calls.Namespaces():
-                return calls.Answer(namespaces=self._namespaces.namespaces())
+                return calls.HelperAnswer(namespaces=self._namespaces.namespaces())
 
     def _opened(self, call: calls.Listener | calls.Connect) -> socket.socket:
         if isinstance(call, calls.Connect):

@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Protocol
 
 from minova.virt.namespaces.kernel import OWN
-from minova.virt.namespaces.namespaces import RUN, Namespaces
-from minova.virt.namespaces.network import Host, LocalNetwork, Record
+from minova.virt.namespaces.namespaces import RUN, NetworkNamespaces
+from minova.virt.namespaces.network import GuestInterface, LocalNetwork, NetworkRecord
 from minova.virt.namespaces.remote import RemoteNamespaces
 
 
 class HostNetworks(Protocol):
-    """What `Namespaces` does."""
+    """What `NetworkNamespaces` does."""
 
-    def records(self) -> Mapping[str, Record]: ...
+    def records(self) -> Mapping[str, NetworkRecord]: ...
 
     def ensure(self, network: LocalNetwork, mac: str = "") -> None: ...
 
-    def enter(self, network_id: str, host: Host) -> None: ...
+    def enter(self, network_id: str, host: GuestInterface) -> None: ...
 
     def forget(self, network_id: str, macs: Collection[str]) -> None: ...
 
@@ -38,7 +38,7 @@ class HostNetworks(Protocol):
 
 def of_this_host(helper: str, proc_net: Path = Path("/proc/net"), bridges: Collection[str] = ()) -> HostNetworks:
     """Returns the networks of the host. `helper`: the socket of minova-network-helper, which does the work for a process
-    without root's rights. `bridges`: as `Namespaces` has them; the helper reads its own configuration.
+    without root's rights. `bridges`: as `NetworkNamespaces` has them; the helper reads its own configuration.
 
     `proc_net`: /proc/PID/net of libvirtd, if it has a network namespace of its own.
     """
@@ -47,5 +47,5 @@ def of_this_host(helper: str, proc_net: Path = Path("/proc/net"), bridges: Colle
     own = proc_net.resolve().parent / "ns" / "net"
     number = own.stat().st_ino
     if number == OWN.stat().st_ino:
-        return Namespaces(RUN, bridges=lambda: bridges)
-    return Namespaces(RUN / f"host-{number}", own, f"@{number}", lambda: bridges)
+        return NetworkNamespaces(RUN, bridges=lambda: bridges)
+    return NetworkNamespaces(RUN / f"host-{number}", own, f"@{number}", lambda: bridges)

@@ -17,7 +17,7 @@ _OWN_BRIDGE = re.compile(r"^mn[0-9a-f]{12}$")
 _LOCAL = re.compile(r"\|-- (\S+)\n\s+/32 host LOCAL")
 
 
-class Route(msgspec.Struct, frozen=True, kw_only=True):
+class KernelRoute(msgspec.Struct, frozen=True, kw_only=True):
     """A route of the host. If `interface` is empty, it is an address of the host."""
 
     destination: str
@@ -29,7 +29,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.destination}, to which this host has a route by {self.interface}"
 
 
-def routes_of_host(proc_net: Path = PROC_NET) -> tuple[Route, ...]:
+def routes_of_host(proc_net: Path = PROC_NET) -> tuple[KernelRoute, ...]:
     """Returns the routes of the kernel's main table without the default route, and the host's addresses; not those of
     local networks of earlier releases. `proc_net` shows the network namespace.
     """
@@ -39,13 +39,13 @@ def routes_of_host(proc_net: Path = PROC_NET) -> tuple[Route, ...]:
     return (*(route for route in every if not _OWN_BRIDGE.match(route.interface)), *addresses)
 
 
-def ranges_in_use() -> tuple[Route, ...]:
+def ranges_in_use() -> tuple[KernelRoute, ...]:
     """Returns the routes of `routes_of_host` and those of local networks."""
     return (*routes_in(_routes(PROC_NET)), *map(_address, addresses_in(_trie(PROC_NET), [])))
 
 
-def _address(text: str) -> Route:
-    return Route(destination=text)
+def _address(text: str) -> KernelRoute:
+    return KernelRoute(destination=text)
 
 
 def _routes(proc_net: Path) -> list[str]:
@@ -63,14 +63,14 @@ def _text(path: Path) -> str:
         return ""
 
 
-def routes_in(lines: Sequence[str]) -> Iterable[Route]:
+def routes_in(lines: Sequence[str]) -> Iterable[KernelRoute]:
     """Parses `/proc/net/route`: a line of titles, then lines with interface, destination, ..., mask in hexadecimal."""
     for line in lines[1:]:
         interface, destination, *_ = fields = line.split()
         mask = int(fields[7], 16)
         if mask:
             network = f"{_dotted(int(destination, 16))}/{_dotted(mask)}"
-            yield Route(destination=str(ipaddress.ip_network(network, strict=False)), interface=interface)
+            yield KernelRoute(destination=str(ipaddress.ip_network(network, strict=False)), interface=interface)
 
 
 def _dotted(number: int) -> str:
@@ -84,7 +84,7 @@ def addresses_in(trie: str, without: Sequence[Block]) -> list[str]:
     return [address for address in every if not is_within(ipaddress.ip_network(address), without)]
 
 
-def overlapping(cidr: str, routes: Iterable[Route]) -> Route | None:
+def overlapping(cidr: str, routes: Iterable[KernelRoute]) -> KernelRoute | None:
     """Returns the first route to addresses of the range, or None."""
     block = ipaddress.ip_network(cidr)
     return next((route for route in routes if block.overlaps(ipaddress.ip_network(route.destination))), None)

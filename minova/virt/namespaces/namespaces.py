@@ -36,9 +36,9 @@ from minova.virt.namespaces.network import (
     HOST,
     MAX_HOSTS,
     MAX_NETWORKS,
-    Host,
+    GuestInterface,
     LocalNetwork,
-    Record,
+    NetworkRecord,
     namespace_name,
     require_host,
     require_interface,
@@ -56,7 +56,7 @@ _FIRST_ZONE, _ZONES = 1 << 14, (1 << 16) - (1 << 14)
 _BACKLOG = 128
 # `broken` is called each 30 seconds: a program for each of 200 networks each time would take a sixth of a CPU.
 ROUNDS = 10
-_RECORD = Decoder(Record)
+_RECORD = Decoder(NetworkRecord)
 # Otherwise each of the four interfaces of a network has queues for all CPUs that the machine could have, with their files in /sys.
 _QUEUES = "numtxqueues 1 numrxqueues 1"
 # By which routes to guests without a gateway are known in a namespace.
@@ -71,7 +71,7 @@ _WAYS = (
 )
 
 
-class Namespaces:
+class NetworkNamespaces:
     """Safe for threads and for several processes. Raises HypervisorError if a program fails, ValueError if an argument is
     none.
 
@@ -94,15 +94,15 @@ class Namespaces:
         self._applied = self._applied_to_bridges = ""
         self._round = 0
 
-    def records(self) -> dict[str, Record]:
+    def records(self) -> dict[str, NetworkRecord]:
         """Returns the networks of this host, by their ids."""
-        found = {}
+        records = {}
         with suppress(FileNotFoundError):
             for folder in sorted(self._networks.iterdir()):
                 record = _read(folder)
                 if record is not None and folder == self._folder(record.network.network_id):
-                    found[record.network.network_id] = record
-        return found
+                    records[record.network.network_id] = record
+        return records
 
     def ensure(self, network: LocalNetwork, mac: str = "") -> None:
         """Make the network, or what is missing of it, and change what differs. Its bridge must exist. `mac`: of the
@@ -132,7 +132,7 @@ class Namespaces:
             self._apply_host()
             self._serve(record, restart=is_new)
 
-    def enter(self, network_id: str, host: Host) -> None:
+    def enter(self, network_id: str, host: GuestInterface) -> None:
         """Give an interface its address and its name, in place of those that it had. Idempotent."""
         require_host(host)
         with self._alone():
@@ -174,10 +174,10 @@ class Namespaces:
             self._round = (self._round + 1) % ROUNDS
             records = self.records()
             masters = within(self._host, _masters)
-            found = {network_id: self._missing(record, masters) for network_id, record in records.items()}
+            missing = {network_id: self._missing(record, masters) for network_id, record in records.items()}
             if records:
                 self._apply_host()
-            return {network_id: what for network_id, what in found.items() if what}
+            return {network_id: what for network_id, what in missing.items() if what}
 
     def track(self, bridges: Collection[str]) -> None:
         """Track the connections over each of these bridges for themselves."""
@@ -198,11 +198,11 @@ class Namespaces:
         """Returns the numbers of the namespaces in which the metadata service listens, by networks. A namespace that is
         made anew has another number.
         """
-        found = {}
+        numbers = {}
         for network_id, record in self.records().items():
             if record.network.metadata and self._exists(network_id):
-                found[network_id] = (NAMED / self._name(network_id)).stat().st_ino
-        return found
+                numbers[network_id] = (NAMED / self._name(network_id)).stat().st_ino
+        return numbers
 
     def listener(self, network_id: str) -> socket.socket:
         """Returns a socket that listens for requests of the network's guests to the metadata service."""
@@ -219,10 +219,10 @@ class Namespaces:
         # From the namespace, other addresses are those that the host reaches.
         if not any(guest in ipaddress.IPv4Network(each.cidr) and address != each.gateway for each in subnets):
             raise ValueError(f"{address} is no address of a guest of network {network_id}")
-        made = within(namespace, lambda: socket.create_connection((str(guest), port), timeout))
+        connection = within(namespace, lambda: socket.create_connection((str(guest), port), timeout))
         # A time-out makes the socket itself non-blocking, for each process that gets it.
-        made.settimeout(None)
-        return made
+        connection.settimeout(None)
+        return connection
 
     def _require_bridge(self, name: str) -> None:
         """Raises ValueError unless it is a bridge for networks of the cloud: what a caller names alone may be any interface
@@ -265,7 +265,7 @@ class Namespaces:
             finally:
                 os.close(handle)
 
-    def _record(self, network: LocalNetwork, mac: str) -> Record:
+    def _record(self, network: LocalNetwork, mac: str) -> NetworkRecord:
         old = _read(self._folder(network.network_id))
         if old is not None:
             return msgspec.structs.replace(old, network=network)
@@ -273,9 +273,9 @@ class Namespaces:
         index = next((number for number in range(MAX_NETWORKS) if number not in taken), None)
         if index is None:
             raise HypervisorError(f"this host has {MAX_NETWORKS} networks already")
-        return Record(network=network, index=index, mac=mac or network.mac)
+        return NetworkRecord(network=network, index=index, mac=mac or network.mac)
 
-    def _link(self, record: Record) -> bool:
+    def _link(self, record: NetworkRecord) -> bool:
         """In the host: the two interfaces to the namespace. Returns whether the one of the guests is new."""
         network = record.network
         is_new = not _has_interface(network.port)
@@ -295,12 +295,14 @@ class Namespaces:
         _forward()
         return is_new
 
-    def _route(self, record: Record) -> None:
+    def _route(self, record: NetworkRecord) -> None:
         """In the host: routes to a reachable network, and to no other. A route of another interface to the same addresses
         stays, and is an error.
         """
         uplink, gateway = record.network.uplink, record.network_end
-        wanted = {(each.cidr, gateway) for each in record.network.routed} if record.network.reachable else set()
+        required_routes = (
+            {(each.cidr, gateway) for each in record.network.routed} if record.network.reachable else set()
+        )
         there = {
             (route["dst"], route.get("gateway", ""))
             for route in json.loads(run(["ip", "-json", "-4", "route", "show", "dev", uplink]) or "[]")
@@ -308,8 +310,8 @@ class Namespaces:
         }
         ip(
             [
-                *(f"route del {each} dev {uplink}" for each, _ in sorted(there - wanted)),
-                *(f"route add {each} via {way} dev {uplink}" for each, way in sorted(wanted - there)),
+                *(f"route del {each} dev {uplink}" for each, _ in sorted(there - required_routes)),
+                *(f"route add {each} via {way} dev {uplink}" for each, way in sorted(required_routes - there)),
             ]
         )
 
@@ -329,7 +331,7 @@ class Namespaces:
         run(["nft", "-f", "-"], text)
         if shutil.which("iptables", path="/usr/sbin:/sbin:/usr/bin:/bin"):
             for way in _WAYS:
-                _open_way(way, wanted=served)
+                _open_way(way, served=served)
         self._serve_host(served=served)
 
     def _serve_host(self, *, served: bool) -> None:
@@ -349,19 +351,19 @@ class Namespaces:
                 zones[bridge] = _FIRST_ZONE + socket.if_nametoindex(bridge) % _ZONES
         return zones
 
-    def _serve(self, record: Record, *, restart: bool) -> None:
+    def _serve(self, record: NetworkRecord, *, restart: bool) -> None:
         """`restart`: dnsmasq listens on an interface that is no more."""
         folder = self._folder(record.network.network_id)
         changed = _write_files(folder, dnsmasq.of_network(record, folder))
         if dnsmasq.running(folder) is None or changed or restart:
             self._restart(record)
 
-    def _restart(self, record: Record) -> None:
+    def _restart(self, record: NetworkRecord) -> None:
         folder = self._folder(record.network.network_id)
         dnsmasq.stop(folder)
         within(NAMED / self._name(record.network.network_id), lambda: run(dnsmasq.command(folder)))
 
-    def _change_hosts(self, record: Record, hosts: list[Host]) -> None:
+    def _change_hosts(self, record: NetworkRecord, hosts: list[GuestInterface]) -> None:
         changed = msgspec.structs.replace(record, hosts=tuple(hosts))
         if changed == record:
             return
@@ -377,7 +379,7 @@ class Namespaces:
         within(NAMED / self._name(record.network.network_id), lambda: _know(changed))
         self._apply_host()  # the rules name the devices of guests
 
-    def _missing(self, record: Record, masters: dict[str, str]) -> str:
+    def _missing(self, record: NetworkRecord, masters: dict[str, str]) -> str:
         network = record.network
         folder = self._folder(network.network_id)
         if not self._exists(network.network_id):
@@ -388,13 +390,13 @@ class Namespaces:
             return "dnsmasq"
         return within(NAMED / self._name(network.network_id), lambda: self._missing_inside(record))
 
-    def _missing_inside(self, record: Record) -> str:
+    def _missing_inside(self, record: NetworkRecord) -> str:
         """In the namespace: what is missing of the addresses and the route."""
         trie, six = (_NET / "fib_trie").read_text().split(), (_NET / "if_inet6").read_text().split()
         inside = [each.partition("/")[0] for each in record.network.addresses_inside]
-        wanted = [*(each for each in inside if ":" not in each), record.network_end]
-        wanted6 = [ipaddress.IPv6Address(each).packed.hex() for each in inside if ":" in each]
-        if not set(wanted) <= set(trie) or not set(wanted6) <= set(six):
+        addresses4 = [*(each for each in inside if ":" not in each), record.network_end]
+        addresses6 = [ipaddress.IPv6Address(each).packed.hex() for each in inside if ":" in each]
+        if not set(addresses4) <= set(trie) or not set(addresses6) <= set(six):
             return "its addresses"
         if f"{HOST}\t00000000\t" not in (_NET / "route").read_text():
             return "its route"
@@ -414,7 +416,7 @@ class Namespaces:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _read(folder: Path) -> Record | None:
+def _read(folder: Path) -> NetworkRecord | None:
     """Returns None if there is no record, or none that this release can read: then the network is made anew."""
     try:
         return _RECORD.from_json((folder / "network.json").read_bytes())
@@ -422,7 +424,7 @@ def _read(folder: Path) -> Record | None:
         return None
 
 
-def _write(folder: Path, record: Record) -> None:
+def _write(folder: Path, record: NetworkRecord) -> None:
     _write_files(folder, {"network.json": msgspec.json.encode(record).decode()})
 
 
@@ -487,22 +489,22 @@ def _masters() -> dict[str, str]:
     return {link["ifname"]: link.get("master", "") for link in links}
 
 
-def _settle(record: Record) -> None:
+def _settle(record: NetworkRecord) -> None:
     """In the namespace: addresses, routes, rules."""
     network = record.network
-    wanted = dict.fromkeys(network.addresses_inside)
+    addresses = dict.fromkeys(network.addresses_inside)
     if network.six:
-        wanted[f"{link_local(record.mac)}/64"] = None
+        addresses[f"{link_local(record.mac)}/64"] = None
     (link,) = json.loads(run(["ip", "-json", "address", "show", "dev", GUESTS]))
     there = {f"{each['local']}/{each['prefixlen']}" for each in link["addr_info"]}
     ip(
         [
             "link set lo up",
             f"address replace {ADDRESS}/32 dev lo" if network.metadata else "link set lo up",
-            *(f"address delete {each} dev {GUESTS}" for each in sorted(there - wanted.keys())),
+            *(f"address delete {each} dev {GUESTS}" for each in sorted(there - addresses.keys())),
             f"link set {GUESTS} address {record.mac} mtu {network.mtu} addrgenmode none",
             f"link set {HOST} mtu {network.mtu} addrgenmode none",
-            *(f"address replace {each} dev {GUESTS}{_at_once(each)}" for each in wanted if each not in there),
+            *(f"address replace {each} dev {GUESTS}{_at_once(each)}" for each in addresses if each not in there),
             f"link set {GUESTS} up",
             f"route flush dev {GUESTS} proto {_OURS}",
             *(f"route add {each.cidr} dev {GUESTS} src {ADDRESS} proto {_OURS}" for each in network.linked),
@@ -519,21 +521,21 @@ def _settle(record: Record) -> None:
     _know(record)
 
 
-def _know(record: Record) -> None:
+def _know(record: NetworkRecord) -> None:
     """In the namespace: dnsmasq takes the MAC address of a client of DHCPv6 from the neighbours of the kernel. A guest
     would answer with any.
     """
     if not record.network.six:
         return
-    wanted = {link_local(host.mac): host.mac for host in record.hosts}
+    macs = {link_local(host.mac): host.mac for host in record.hosts}
     neighbours = json.loads(run(["ip", "-json", "-6", "neighbour", "show", "dev", GUESTS, "nud", "permanent"]) or "[]")
     there = {each["dst"]: each.get("lladdr", "") for each in neighbours}
     ip(
         [
-            *(f"neighbour delete {each} dev {GUESTS}" for each in sorted(there.keys() - wanted.keys())),
+            *(f"neighbour delete {each} dev {GUESTS}" for each in sorted(there.keys() - macs.keys())),
             *(
                 f"neighbour replace {each} lladdr {mac} nud permanent dev {GUESTS}"
-                for each, mac in wanted.items()
+                for each, mac in macs.items()
                 if there.get(each) != mac
             ),
         ]
@@ -545,7 +547,7 @@ def _at_once(address: str) -> str:
     return " nodad" if ":" in address else ""
 
 
-def _open_way(way: tuple[str, ...], *, wanted: bool) -> None:
+def _open_way(way: tuple[str, ...], *, served: bool) -> None:
     chain, *match = way
     rule = [*match, "-m", "comment", "--comment", "minova", "-j", "ACCEPT"]
     try:
@@ -553,9 +555,9 @@ def _open_way(way: tuple[str, ...], *, wanted: bool) -> None:
         is_there = True
     except HypervisorError:
         is_there = False
-    if wanted and not is_there:
+    if served and not is_there:
         run(["iptables", "-w", "-I", chain, *rule])
-    elif is_there and not wanted:
+    elif is_there and not served:
         run(["iptables", "-w", "-D", chain, *rule])
 
 

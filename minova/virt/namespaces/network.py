@@ -37,7 +37,7 @@ _VALUE = re.compile(r"[ -~]{0,255}")
 MAX_SUBNETS, MAX_HOSTS, MAX_OPTIONS = 64, 1 << 16, 64
 
 
-class Subnet(msgspec.Struct, frozen=True, kw_only=True):
+class HostSubnet(msgspec.Struct, frozen=True, kw_only=True):
     """A subnet that the host serves, or whose gateway it is.
 
     `gateway`: empty: there is none. Of a `local` network, the namespace has its address; of another one, a router outside.
@@ -71,7 +71,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 4
 
 
-class Host(msgspec.Struct, frozen=True, kw_only=True):
+class GuestInterface(msgspec.Struct, frozen=True, kw_only=True):
     """A guest's interface.
 
     `address`, `address6`: which DHCP gives it; empty: none.
@@ -111,7 +111,7 @@ class LocalNetwork(msgspec.Struct, frozen=True, kw_only=True):
 
     network_id: str
     mtu: int = 1500
-    subnets: tuple[Subnet, ...] = ()
+    subnets: tuple[HostSubnet, ...] = ()
     reachable: bool = False
     metadata: bool = True
     over: str = ""
@@ -121,19 +121,19 @@ class LocalNetwork(msgspec.Struct, frozen=True, kw_only=True):
         return self.over or bridge_name(self.network_id)
 
     @property
-    def routed(self) -> tuple[Subnet, ...]:
+    def routed(self) -> tuple[HostSubnet, ...]:
         """Returns the IPv4 subnets whose gateway the namespace is."""
         return tuple(each for each in self.subnets if each.version == 4 and self.is_gateway_of(each))
 
     @property
-    def linked(self) -> tuple[Subnet, ...]:
+    def linked(self) -> tuple[HostSubnet, ...]:
         """Returns the other IPv4 subnets: their guests find the server by the address of the metadata service, on their
         link.
         """
         return tuple(each for each in self.subnets if each.version == 4 and not self.is_gateway_of(each))
 
     @property
-    def six(self) -> tuple[Subnet, ...]:
+    def six(self) -> tuple[HostSubnet, ...]:
         return tuple(each for each in self.subnets if each.version == 6)
 
     @property
@@ -147,14 +147,14 @@ class LocalNetwork(msgspec.Struct, frozen=True, kw_only=True):
         In an IPv6 range without a gateway of ours it has the first address, which no port can have: dnsmasq advertises
         ranges in which it has an address. In an IPv4 range it needs none.
         """
-        found = [f"{each.gateway}/{each.prefix}" for each in self.routed]
-        found += [f"{ADDRESS}/32"] if self.linked else []
+        addresses = [f"{each.gateway}/{each.prefix}" for each in self.routed]
+        addresses += [f"{ADDRESS}/32"] if self.linked else []
         for each in self.six:
             own = each.gateway if self.is_gateway_of(each) else str(ipaddress.ip_network(each.cidr).network_address)
-            found.append(f"{own}/{each.prefix}")
-        return tuple(found)
+            addresses.append(f"{own}/{each.prefix}")
+        return tuple(addresses)
 
-    def is_gateway_of(self, subnet: Subnet) -> bool:
+    def is_gateway_of(self, subnet: HostSubnet) -> bool:
         return bool(subnet.gateway) and not self.over
 
     @property
@@ -173,7 +173,7 @@ class LocalNetwork(msgspec.Struct, frozen=True, kw_only=True):
         return "06:" + ":".join(re.findall("..", self.network_id.replace("-", "")[:10]))
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class NetworkRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A network as the host has it. `index` is a number that no other network of the host has, below MAX_NETWORKS.
     `mac`: of the gateway.
     """
@@ -181,7 +181,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     network: LocalNetwork
     index: int
     mac: str
-    hosts: tuple[Host, ...] = ()
+    hosts: tuple[GuestInterface, ...] = ()
 
     @property
     def taps(self) -> list[str]:
@@ -207,7 +207,7 @@ def network_of(vif: Vif, *, metadata: bool, over: str = "") -> LocalNetwork:
     bridge of the host that carries it.
     """
     subnets = tuple(
-        Subnet(
+        HostSubnet(
             cidr=each.cidr,
             gateway=each.gateway_ip or "",
             dhcp=bool(each.served),
@@ -223,7 +223,7 @@ def network_of(vif: Vif, *, metadata: bool, over: str = "") -> LocalNetwork:
     )
 
 
-def host_of(vif: Vif, hostname: str) -> Host | None:
+def host_of(vif: Vif, hostname: str) -> GuestInterface | None:
     """Returns the interface with its addresses in subnets that the host serves; None if it has none.
 
     It has no name if a resolver cannot have the hostname of the guest, which Nova allows more. Options that no server can
@@ -235,7 +235,7 @@ def host_of(vif: Vif, hostname: str) -> Host | None:
     by_mode: dict[str, list[str]] = {}
     for address, mode in served:
         by_mode.setdefault(mode, []).append(address.ip_address)
-    return Host(
+    return GuestInterface(
         mac=vif.mac_address,
         address=by_mode.get(DHCP, [""])[0],
         address6=by_mode.get(STATEFUL, [""])[0],
@@ -275,7 +275,7 @@ def require_network(network: LocalNetwork) -> None:
         _require_subnet(subnet)
 
 
-def _require_subnet(subnet: Subnet) -> None:
+def _require_subnet(subnet: HostSubnet) -> None:
     block = ipaddress.ip_network(subnet.cidr)
     if str(block) != subnet.cidr or any(block.version == each.version and block.overlaps(each) for each in _RESERVED):
         raise ValueError(f"{subnet.cidr} is no range of a network")
@@ -299,7 +299,7 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     return address
 
 
-def require_host(host: Host) -> None:
+def require_host(host: GuestInterface) -> None:
     """Raises ValueError as `require_network`."""
     require_mac(host.mac)
     if host.address and _address(host.address).version != 4:

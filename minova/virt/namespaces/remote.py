@@ -1,4 +1,4 @@
-"""Asks minova-network-helper for what needs root's rights: see `Namespaces` for the calls."""
+"""Asks minova-network-helper for what needs root's rights: see `NetworkNamespaces` for the calls."""
 
 import socket
 from collections.abc import Collection, Mapping
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from minova.errors import HypervisorError
 from minova.virt.namespaces import calls
-from minova.virt.namespaces.network import Host, LocalNetwork, Record
+from minova.virt.namespaces.network import GuestInterface, LocalNetwork, NetworkRecord
 
 # Seconds for one call: the helper waits for programs.
 _WITHIN = 120.0
@@ -19,13 +19,13 @@ class RemoteNamespaces:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def records(self) -> Mapping[str, Record]:
+    def records(self) -> Mapping[str, NetworkRecord]:
         return self._ask(calls.Records())[0].records
 
     def ensure(self, network: LocalNetwork, mac: str = "") -> None:
         self._ask(calls.Ensure(network, mac))
 
-    def enter(self, network_id: str, host: Host) -> None:
+    def enter(self, network_id: str, host: GuestInterface) -> None:
         self._ask(calls.Enter(network_id, host))
 
     def forget(self, network_id: str, macs: Collection[str]) -> None:
@@ -50,8 +50,8 @@ class RemoteNamespaces:
         _, (listening,) = self._ask(calls.Listener(network_id))
         return listening
 
-    def _ask(self, call: calls.Call) -> tuple[calls.Answer, list[socket.socket]]:
-        answer: calls.Answer
+    def _ask(self, call: calls.Call) -> tuple[calls.HelperAnswer, list[socket.socket]]:
+        answer: calls.HelperAnswer
         try:
             with closing(socket.socket(socket.AF_UNIX)) as connection:
                 connection.settimeout(_WITHIN)

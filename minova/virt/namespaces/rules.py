@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from minova.objects.guests.guest_metadata import ADDRESS, PORT
 from minova.objects.network.addresses import link_local
-from minova.virt.namespaces.network import GUESTS, HOST, LINK, UPLINK, Host, LocalNetwork, Record
+from minova.virt.namespaces.network import GUESTS, HOST, LINK, UPLINK, GuestInterface, LocalNetwork, NetworkRecord
 from minova.virt.namespaces.network import PORT as INTO_BRIDGE
 
 TABLE = "minova"
@@ -17,7 +17,7 @@ CONNECTIONS_OF_A_PORT = 32
 _LINK_LOCAL = "169.254.0.0/16"
 
 
-def of_network(record: Record) -> str:
+def of_network(record: NetworkRecord) -> str:
     """Returns the rules in the namespace of a network."""
     network = record.network
     every, routed = ([each.cidr for each in part] for part in (network.routed + network.linked, network.routed))
@@ -67,7 +67,7 @@ def _incoming6(network: LocalNetwork) -> Iterator[str]:
     yield f"{guest} meta l4proto {{ tcp, udp }} th dport 53 accept"
 
 
-def of_host(records: Iterable[Record], zones: Mapping[str, int]) -> str:
+def of_host(records: Iterable[NetworkRecord], zones: Mapping[str, int]) -> str:
     """Returns the rules of the host. `zones`: zones of connection tracking of other bridges."""
     records = sorted(records, key=lambda record: record.index)
     bridges = {record.network.bridge: record.zone for record in records if not record.network.over}
@@ -112,7 +112,7 @@ def of_host(records: Iterable[Record], zones: Mapping[str, int]) -> str:
     return rules + arp
 
 
-def of_bridges(records: Iterable[Record]) -> str:
+def of_bridges(records: Iterable[NetworkRecord]) -> str:
     """Returns what may pass bridges: the guests of this host get answers of DHCP, and advertisements, from the namespace of
     their network alone, and ask it for DHCP and for metadata as themselves. On a bridge of the host the namespace reaches
     guests of its network, and nothing else reaches it: neither the host, nor the physical network.
@@ -174,7 +174,7 @@ def _apart(hook: str, side: str, ports: Sequence[str]) -> str:
     return _chain(hook, f"filter hook {hook} priority filter - 10; policy accept;", rules)
 
 
-def _askers(record: Record) -> Iterator[str]:
+def _askers(record: NetworkRecord) -> Iterator[str]:
     """Yields what lets no guest ask for metadata from the MAC address of another interface: its connections are counted by
     it.
     """
@@ -184,14 +184,14 @@ def _askers(record: Record) -> Iterator[str]:
                 yield f'iifname "{host.tap}" ether saddr != {host.mac} drop'
 
 
-def _client(host: Host) -> str:
+def _client(host: GuestInterface) -> str:
     """Returns what lets a message of DHCP pass if its client (`chaddr`) is the interface that has sent it. A fragment that
     is too short to have a client does not pass.
     """
     return f"{_sender(host)}@th,288,48 0x{host.mac.replace(':', '')} return"
 
 
-def _client6(host: Host) -> str:
+def _client6(host: GuestInterface) -> str:
     """Returns what lets a message of DHCPv6 pass if it is a request of the interface that has sent it: the server finds
     the MAC address of a client by its link-local address. A release and a decline end the lease of the identifier that
     they name, which may be another guest's; without them leases end by themselves. A relay names any client.
@@ -200,7 +200,7 @@ def _client6(host: Host) -> str:
     return f"{_sender(host)}ip6 saddr {link_local(host.mac)} @th,64,8 {types} return"
 
 
-def _sender(host: Host) -> str:
+def _sender(host: GuestInterface) -> str:
     return f'iifname "{host.tap}" ' if host.tap else ""  # earlier releases did not note the device
 
 

@@ -16,7 +16,7 @@ from typing import Any, cast
 from minova import virt
 from minova.cmd.compute import make_manager as make_compute_manager
 from minova.cmd.conductor import make_manager
-from minova.compute.images.source import Images
+from minova.compute.images.source import ImageSource
 from minova.context import service_context
 from minova.db.engine import Database
 from minova.db.upgrade import upgrade
@@ -84,7 +84,7 @@ class Node:
             self.driver,
             cast(Any, self.counted),
             host=HOST,
-            images=cast(Images, None),
+            images=cast(ImageSource, None),
             spawn=self._waiting.append,
         )
         self.compute.init_host()

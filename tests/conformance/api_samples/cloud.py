@@ -12,7 +12,7 @@ import bcrypt
 import requests
 
 from minova.context import service_context
-from minova.objects.network.network import Network, Pool, Subnet
+from minova.objects.network.network import AllocationPool, Network, Subnet
 from tests import limits
 from tests.cluster import BOOK_BUS, Cluster
 
@@ -146,7 +146,7 @@ def _make_network(cluster: Cluster, network_id: str) -> None:
         ip_version=4,
         cidr="192.168.1.0/24",
         gateway_ip="192.168.1.1",
-        allocation_pools=(Pool(start="192.168.1.30", end="192.168.1.200"),),
+        allocation_pools=(AllocationPool(start="192.168.1.30", end="192.168.1.200"),),
     )
     cluster.conductor.create_subnets(ctx, subnets=(subnet,))[0]
 

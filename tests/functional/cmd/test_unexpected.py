@@ -15,7 +15,7 @@ from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.instance import Instance
 from minova.objects.unexpected.guest_record import GuestMark, GuestRecord
-from minova.objects.unexpected.removal_rules import Verdict
+from minova.objects.unexpected.removal_rules import DomainVerdict
 from tests.functional.placement.cases import held, hosts
 from tests.functional.scheduler.cloud import named
 from tests.tables import make_tables
@@ -58,7 +58,7 @@ def report(db: Database, name: str = "web") -> None:
     mark = GuestMark(uuid=GUEST, name=name, node="a", memory_mb=512, vcpus=1, power_state=1, attempt=1, has_record=True)
     record = GuestRecord(instance=instance, attempt=1, node="a")
     image = Image(id=IMAGE, name="golden", status="active", owner="demo", size=1)
-    reason = Verdict.NO_ROW.value
+    reason = DomainVerdict.NO_ROW.value
     with db.write() as session:
         session.add(
             models.UnexpectedGuest(

@@ -17,7 +17,7 @@ from minova import errors
 from minova.cmd.compute import make_manager as make_compute_manager
 from minova.cmd.conductor import make_manager
 from minova.compute.accounting.audit import audit_node
-from minova.compute.images.source import Images
+from minova.compute.images.source import ImageSource
 from minova.compute.manager import ComputeManager
 from minova.compute.tracker.nodes import settings_from
 from minova.context import RequestContext
@@ -26,12 +26,12 @@ from minova.db.engine import Database
 from minova.hardware.demands import demands_of
 from minova.objects.catalogue.flavor import Flavor, Overhead
 from minova.objects.catalogue.image import Image
-from minova.objects.hosts.compute_node import ComputeNode, HypervisorView
+from minova.objects.hosts.compute_node import AvailableResources, ComputeNode
 from minova.objects.hosts.numa import NUMACell, NUMAPages, NUMATopology
 from minova.objects.hosts.pci import PciDevice
 from minova.objects.requests.request_spec import HostLimits, RequestSpec, Selection
 from minova.objects.requests.server_request import CreateServers
-from minova.objects.servers.migration import Migration, MigrationType, Moved
+from minova.objects.servers.migration import Migration, MigrationType, MoveState
 from minova.scheduler.manager import SchedulerManager
 from tests.cluster import configure
 from tests.fakes.hypervisor import Hypervisor
@@ -69,7 +69,7 @@ class Machine(Hypervisor):
 
     gone: frozenset[str] = frozenset()
 
-    def host_view(self, node: str) -> HypervisorView:
+    def host_view(self, node: str) -> AvailableResources:
         pages = (NUMAPages(size_kb=4, total=262144), NUMAPages(size_kb=2048, total=512))
         cells = tuple(
             NUMACell(
@@ -153,7 +153,7 @@ class World:
             cast(Any, self.machines[host]),
             cast(Any, self.conductor),
             host=host,
-            images=cast(Images, None),
+            images=cast(ImageSource, None),
             clock=lambda: self.now,
             spawn=self.waiting.append,
         )
@@ -234,7 +234,7 @@ class World:
                 machine.destroy(uuid)
         self._note(moved)
 
-    def _note(self, moved: Moved) -> None:
+    def _note(self, moved: MoveState) -> None:
         for host in {moved.migration.source_compute, moved.migration.dest_compute}:
             self.tracker(str(host)).note_move(CTX, moved.instance, moved.migration)
 

@@ -10,14 +10,14 @@ import msgspec
 import pytest
 
 from minova.context import RequestContext
-from minova.objects.hosts.cloud import LOST, CloudState, Mark
+from minova.objects.hosts.cloud import LOST, CloudState, CounterMark
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.computes import wait_until
 from tests.fakes.conductor import FakeConductor
 from tests.functional.compute.test_fake_driver import Host
 
-STATE = CloudState(uuid="own", history="first", marks=(Mark("a", 1, 1.0),))
+STATE = CloudState(uuid="own", history="first", marks=(CounterMark("a", 1, 1.0),))
 SAFE = msgspec.structs.replace(STATE, safe_mode=LOST)
 # Seconds, for slow machines.
 LONG = 60.0

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from minova import errors
 from minova.cmd.compute import make_manager as make_compute_manager
 from minova.compute.host_identity import LocalIdentity
-from minova.compute.images.source import Images
+from minova.compute.images.source import ImageSource
 from minova.compute.manager import ComputeManager
 from minova.conductor.hosts import rename as host_rename
 from minova.db import models
@@ -28,7 +28,7 @@ def start(world: World, machine: str, host: str, folder: Path) -> ComputeManager
         cast(Any, world.machines[machine]),
         cast(Any, world.conductor),
         host=host,
-        images=cast(Images, None),
+        images=cast(ImageSource, None),
         clock=lambda: world.now,
         spawn=world.waiting.append,
         identity=identity,

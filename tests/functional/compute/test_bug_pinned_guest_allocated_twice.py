@@ -16,14 +16,14 @@ from sqlalchemy import select
 from minova.db import models
 from minova.hardware.demands import demands_of
 from minova.objects.catalogue.flavor import Flavor
-from minova.objects.hosts.compute_node import HypervisorView
+from minova.objects.hosts.compute_node import AvailableResources
 from minova.objects.hosts.numa import NUMATopology
 from minova.objects.requests.request_spec import Selection
 from minova.objects.requests.resource_request import resource_alternatives
 from minova.objects.servers.migration import MigrationType
 from minova.placement.allocations import writes
 from minova.placement.audit import gather, heal, node_audit
-from minova.placement.audit.judge import Kind
+from minova.placement.audit.judge import FindingKind
 from tests.functional.compute.migration_world import ALIAS, CTX, HOSTS, IMAGE, Machine, World, flavor
 
 EXAMPLES = int(os.environ.get("MINOVA_SEQUENCES", "100")) // 20
@@ -33,7 +33,7 @@ Holding = dict[tuple[str, str], int]
 class Dedicated(Machine):
     """Host `a` pins on all CPUs, as by default; the others keep CPUs 2-3 and 6-7 for pinned guests."""
 
-    def host_view(self, node: str) -> HypervisorView:
+    def host_view(self, node: str) -> AvailableResources:
         view = super().host_view(node)
         if node == "a" or view.numa_topology is None:
             return view
@@ -79,7 +79,7 @@ class Cloud(World):
             held = {node.host: self.conductor.instances_of_host(CTX, host=node.host).instances for node in nodes}
             return [node_audit.suspects(session, node.uuid, held[node.host]) for node in nodes]
 
-    def findings(self) -> list[tuple[Kind, str]]:
+    def findings(self) -> list[tuple[FindingKind, str]]:
         with self.db.read() as session:
             return [(one.kind, one.detail) for one in gather.findings(session)]
 
@@ -155,7 +155,7 @@ def test_what_older_releases_added_is_taken_back(
     uuid = _boot_on(cloud, wanted, "b")
     cloud.rewrite(uuid, **damaged, **SIZE)
     ((kind, detail),) = cloud.findings()
-    assert kind is Kind.WRONG_AMOUNT
+    assert kind is FindingKind.WRONG_AMOUNT
     assert f"VCPU={damaged['VCPU']}" in detail
     if by == "audit of the node":
         with caplog.at_level(logging.WARNING):
@@ -163,7 +163,7 @@ def test_what_older_releases_added_is_taken_back(
         remedy = " ".join(f"{name}={amount}" for name, amount in sorted({**SIZE, **right}.items()))
         assert any(uuid in line and line.endswith(f"to hold {remedy}") for line in caplog.messages)
     else:
-        assert [(one.finding.kind, one.reason) for one in heal.fix(cloud.db)] == [(Kind.WRONG_AMOUNT, None)]
+        assert [(one.finding.kind, one.reason) for one in heal.fix(cloud.db)] == [(FindingKind.WRONG_AMOUNT, None)]
     assert cloud.held()[uuid] == {("b", name): amount for name, amount in {**SIZE, **right}.items()}
     cloud.audit()
     assert cloud.findings() == []

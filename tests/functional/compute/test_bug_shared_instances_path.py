@@ -18,7 +18,7 @@ from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState, VmState
 from minova.virt.driver.domains import NO_DATA, NO_ROW, GuestData, RowHost
 from minova.virt.libvirt.storage import disk_owner
-from minova.virt.libvirt.storage.disk_images import Base
+from minova.virt.libvirt.storage.disk_images import BaseImage
 from minova.virt.libvirt.storage.disks import Disks
 from tests.fakes.computes import CTX, FakeImages, configured
 from tests.fakes.conductor import FakeConductor
@@ -58,7 +58,7 @@ class HostOnStorage(Hypervisor):
         self.frozen()
         super().prepare(instance, node, attempt, image_path, data, with_disks=with_disks)
         if with_disks:
-            base = Base(path=self.base, disk_format="raw", virtual_size=1 << 20)
+            base = BaseImage(path=self.base, disk_format="raw", virtual_size=1 << 20)
             self.disks.make(instance, base, self.host, attempt)
 
     def take_over(self, instance_uuid: str, attempt: int, old_attempt: int = 0) -> bool:

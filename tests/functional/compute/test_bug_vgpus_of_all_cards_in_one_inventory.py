@@ -11,12 +11,12 @@ from sqlalchemy import select
 
 from minova import errors
 from minova.db import models
-from minova.objects.hosts.compute_node import HypervisorView
+from minova.objects.hosts.compute_node import AvailableResources
 from minova.objects.requests.server_request import CreateServers
 from minova.objects.servers.migration import MigrationType
 from minova.placement.allocations import writes
 from minova.placement.audit import gather, heal
-from minova.placement.audit.judge import Kind
+from minova.placement.audit.judge import FindingKind
 from minova.placement.nodes.children import child_uuid
 from tests.functional.compute.migration_world import CTX, HOSTS, IMAGE, Machine, World, flavor
 
@@ -31,7 +31,7 @@ class WithCards(Machine):
     cards: dict[str, int] = {ONE: 2, TWO: 2}  # noqa: RUF012 - replaced whole, never changed
     vgpus = 0
 
-    def host_view(self, node: str) -> HypervisorView:
+    def host_view(self, node: str) -> AvailableResources:
         view = super().host_view(node)
         return msgspec.structs.replace(view, gpus=self.cards, vgpus=self.vgpus) if node == "a" else view
 
@@ -75,7 +75,7 @@ class Cloud(World):
     def state(self, uuid: str) -> str:
         return next(row.vm_state for row in self.instances() if row.uuid == uuid)
 
-    def findings(self) -> list[Kind]:
+    def findings(self) -> list[FindingKind]:
         with self.db.read() as session:
             return [one.kind for one in gather.findings(session)]
 

@@ -24,7 +24,7 @@ from minova.objects.actions.shelving import SHELVE
 from minova.objects.actions.table import BY_KIND, RUN_BY_HOSTS
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
-from minova.objects.hosts.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
+from minova.objects.hosts.compute_node import AvailableResources, ComputeNode, DomainView, Inventory
 from minova.objects.hosts.service import SERVICE_VERSION, Service
 from minova.objects.requests.diagnosis import Diagnosis
 from minova.objects.requests.server_request import CreateServers
@@ -208,13 +208,13 @@ class ConductorHarness:
         values = {"vcpus": 4, "memory_mb": 4096, "local_gb": 20, **changes}
         return ComputeNode(uuid=named(name), host=name, hypervisor_hostname=f"{name}-node", id=1, **values)
 
-    def view(self, name: str, *domains: str, attempt: int = 1, power_state: int = 1) -> HypervisorView:
+    def view(self, name: str, *domains: str, attempt: int = 1, power_state: int = 1) -> AvailableResources:
         """`attempt`, `power_state`: of each of the domains."""
         seen = [
             DomainView(uuid=d, name=d, memory_mb=512, vcpus=1, power_state=power_state, attempt=attempt)
             for d in domains
         ]
-        return HypervisorView(
+        return AvailableResources(
             node=f"{name}-node",
             vcpus=4,
             memory_mb=4096,

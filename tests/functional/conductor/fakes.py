@@ -99,7 +99,7 @@ class FakeScheduler(SchedulerApi):
 
     def _claim(self, session: Session, where: Selection, uuids: tuple[str, ...], claim_number: int) -> None:
         claims = [
-            allocations.Claim(
+            allocations.AllocationClaim(
                 consumer_uuid=uuid,
                 claim_number=claim_number,
                 provider_uuid=where.provider_uuid,
@@ -179,13 +179,13 @@ class FakeHost(ComputeApi):
         self.arguments.append(arguments)
         self.instances.append(instance)
 
-    def cache_images(self, ctx: RequestContext, wanted: tuple[WantedImage, ...]) -> tuple[str, ...]:
+    def cache_images(self, ctx: RequestContext, images: tuple[WantedImage, ...]) -> tuple[str, ...]:
         if self.old:
             raise errors.PeerTooOld("cache_images needs compute 1.4")
         if self.deaf:
             raise errors.ServiceUnavailable("The message could not be delivered")
-        self.wanted_images.append(wanted)
-        return self.image_statuses.pop(0) if self.image_statuses else tuple("existing" for _ in wanted)
+        self.wanted_images.append(images)
+        return self.image_statuses.pop(0) if self.image_statuses else tuple("existing" for _ in images)
 
     def get_console_output(self, ctx: RequestContext, instance_uuid: str, tail_length: int | None) -> str:
         raise errors.NotFound(instance_uuid)

@@ -10,8 +10,8 @@ from sqlalchemy import event
 from minova import errors
 from minova.conductor.actions.engine.kind import ActionRequest
 from minova.conductor.actions.engine.reports import Success
-from minova.conductor.servers.build import Reservation, Scheduled
-from minova.conductor.servers.create import Creation, spec_of
+from minova.conductor.servers.build import Reservation, ScheduledReservation
+from minova.conductor.servers.create import ServerCreation, spec_of
 from minova.db import models, quotas
 from minova.objects.actions.action import ServerAction
 from minova.objects.actions.power import REBOOT_HARD, START, STOP
@@ -35,12 +35,12 @@ def creations_of(harness: ConductorHarness) -> Any:
     return harness.conductor.collaborators.servers._creations.run_all
 
 
-def creation(**values: Any) -> Creation:
+def creation(**values: Any) -> ServerCreation:
     server_request = request(**values)
     epochs = {str(uuid4()): 1 for _ in range(server_request.max_count)}
     spec = spec_of(CTX, server_request)
     reservation = Reservation(id=f"r-{uuid4().hex[:16]}", epochs=epochs, claim_number=1, spec=spec)
-    return Creation(CTX, server_request, reservation, spec)
+    return ServerCreation(CTX, server_request, reservation, spec)
 
 
 def commits_of(harness: ConductorHarness, work: Any) -> int:
@@ -219,7 +219,7 @@ class GroupCommitCases:
             answer = harness.scheduler.select_destinations(
                 CTX, spec=one.spec, instance_uuids=uuids, claim_number=one.reservation.claim_number, alternates=0
             )
-            scheduled.append(Scheduled(CTX, one.reservation, answer))
+            scheduled.append(ScheduledReservation(CTX, one.reservation, answer))
         builds: list[Any] = []
         commit: Any = harness.conductor.collaborators.servers.builds._commits.run_all
         assert commits_of(harness, lambda: builds.extend(commit(scheduled))) == 1

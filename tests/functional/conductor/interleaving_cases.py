@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.hosts.services import Services
 from minova.conductor.hosts.witnesses import Witnesses
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.db import models
 from minova.db.models import ProviderTrait, Trait
 from minova.objects.hosts.service import Service
@@ -61,7 +61,7 @@ class InterleavingCases:
             return harness.now
 
         liveness = Liveness(harness.db, down_time=60, clock=clock)
-        worker = Worker(harness.db, host="two", lease=60, threads=1, clock=clock, spawn=lambda work: work())
+        worker = TaskWorker(harness.db, host="two", lease=60, threads=1, clock=clock, spawn=lambda work: work())
         own = Service(uuid=named("service two"), host="two", binary="minova-conductor", topic="conductor")
         services = Services(harness.conf(), worker, liveness, Witnesses(worker), own=own, clock=clock)
         seen: list[frozenset[str]] = []

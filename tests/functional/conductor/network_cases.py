@@ -24,9 +24,9 @@ from minova.objects.network.addresses import default_pools, parse_cidr
 from minova.objects.network.network import (
     AddressPair,
     AddressRequest,
+    AllocationPool,
     Network,
     NewPort,
-    Pool,
     Port,
     SecurityGroup,
     SecurityGroupRule,
@@ -735,6 +735,6 @@ class SecurityGroupCases:
         assert harness.count(models.PortSecurityGroup) == harness.count(models.Port)
 
 
-def size_of(pools: Iterable[Pool]) -> int:
+def size_of(pools: Iterable[AllocationPool]) -> int:
     """The number of addresses in the pools."""
     return sum(int(ip_address(pool.end)) - int(ip_address(pool.start)) + 1 for pool in pools)

@@ -55,7 +55,7 @@ def held(harness: ConductorHarness) -> int:
         return session.scalar(query.where(models.Port.device_owner == held_ports.OWNER)) or 0
 
 
-def listed(harness: ConductorHarness) -> list[listing.Unexpected]:
+def listed(harness: ConductorHarness) -> list[listing.UnexpectedItem]:
     with harness.db.read() as session:
         return listing.listed(session)
 

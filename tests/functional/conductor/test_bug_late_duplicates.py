@@ -27,7 +27,15 @@ from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.instance_group import AFFINITY
 from minova.objects.catalogue.key_pair import KeyPair
 from minova.objects.network.address_groups import AddressGroup
-from minova.objects.network.network import Network, NewPort, Pool, Port, SecurityGroup, SecurityGroupRule, Subnet
+from minova.objects.network.network import (
+    AllocationPool,
+    Network,
+    NewPort,
+    Port,
+    SecurityGroup,
+    SecurityGroupRule,
+    Subnet,
+)
 from minova.objects.network.subnet_pools import SubnetPool
 from minova.objects.servers.server_changes import ServerChanges
 from tests.functional.conductor.conductor_harness import CTX, IMAGE, ConductorHarness, request
@@ -50,7 +58,7 @@ SUBNET = Subnet(
     ip_version=4,
     cidr="10.0.0.0/24",
     gateway_ip="10.0.0.1",
-    allocation_pools=(Pool(start="10.0.0.2", end="10.0.0.9"),),
+    allocation_pools=(AllocationPool(start="10.0.0.2", end="10.0.0.9"),),
 )
 GROUP = SecurityGroup(id=uuid(3), name="web", project_id=P)
 RULE = SecurityGroupRule(id=uuid(4), security_group_id=uuid(3), project_id=P, direction="ingress", protocol="tcp")

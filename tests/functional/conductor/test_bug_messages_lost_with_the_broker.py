@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from minova.conductor.compute_messages import BACKOFF, Unsent
+from minova.conductor.compute_messages import BACKOFF, UnsentMessages
 from tests.functional.conductor.conductor_harness import ConductorHarness
 from tests.tables import make_tables
 
@@ -58,7 +58,7 @@ def test_after_a_restart_of_the_broker_what_no_host_has_taken_up_is_sent_again(h
 
 def test_pauses_grow_and_end_with_a_message_that_was_sent() -> None:
     now = [0.0]
-    unsent = Unsent(lambda: now[0])
+    unsent = UnsentMessages(lambda: now[0])
     pauses = []
     for _ in range(8):
         unsent.failed("i")

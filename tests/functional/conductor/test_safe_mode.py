@@ -11,7 +11,7 @@ from minova import errors
 from minova.conductor.tasks.history import CONFIRM
 from minova.db.recovery import cloud
 from minova.db.recovery.cloud import HOST
-from minova.objects.hosts.cloud import LOST, Seen, is_shown, learned
+from minova.objects.hosts.cloud import LOST, WitnessRecord, is_shown, learned
 from minova.objects.hosts.service import Service
 from minova.witness import Witness
 from tests import backups
@@ -26,13 +26,13 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "minova.sqlite"
 
 
-def seen_by(conductor: RunningConductor) -> Seen:
+def seen_by(conductor: RunningConductor) -> WitnessRecord:
     state = conductor.worker.history.state
     assert state is not None
     return learned(None, state)
 
 
-def record(harness: ConductorHarness) -> cloud.Record:
+def record(harness: ConductorHarness) -> cloud.CloudRecord:
     with harness.db.read() as session:
         found = cloud.record(session, harness.db.now())
     assert found is not None
@@ -150,7 +150,7 @@ def test_a_new_process_notices_it_by_its_file(harness: ConductorHarness, file: P
 def test_a_new_process_learns_it_from_a_service_that_registers(
     harness: ConductorHarness, file: Path, binary: str
 ) -> None:
-    witnessed: list[Seen] = []
+    witnessed: list[WitnessRecord] = []
     restore_older(harness, file, lambda: witnessed.append(seen_by(harness.conductor)))
     new = harness.start("two")
     assert new.safe_mode.reason is None
@@ -171,7 +171,7 @@ def test_a_new_process_learns_it_from_a_service_that_registers(
 
 
 def test_a_new_process_learns_it_from_a_heartbeat(harness: ConductorHarness, file: Path) -> None:
-    witnessed: list[Seen] = []
+    witnessed: list[WitnessRecord] = []
     restore_older(harness, file, lambda: witnessed.append(seen_by(harness.conductor)))
     new = harness.start("two")
     answer = new.heartbeat(CTX, host="a", binary="minova-compute")
@@ -185,7 +185,7 @@ def test_a_new_process_learns_it_from_a_heartbeat(harness: ConductorHarness, fil
 
 
 def test_a_new_process_learns_it_from_an_api(harness: ConductorHarness, file: Path) -> None:
-    witnessed: list[Seen] = []
+    witnessed: list[WitnessRecord] = []
     restore_older(harness, file, lambda: witnessed.append(seen_by(harness.conductor)))
     new = harness.start("two")
     new.api_has_seen(CTX, place="controller", seen=witnessed[0])
@@ -195,7 +195,7 @@ def test_a_new_process_learns_it_from_an_api(harness: ConductorHarness, file: Pa
 
 def test_an_hour_later_it_is_still_noticed(harness: ConductorHarness, file: Path) -> None:
     """New conductors count on, each with a counter of its own: none of them comes to show what was lost."""
-    witnessed: list[Seen] = []
+    witnessed: list[WitnessRecord] = []
     restore_older(harness, file, lambda: witnessed.append(seen_by(harness.conductor)))
     new = harness.start("two")
     for _ in range(60):
@@ -235,7 +235,7 @@ def test_a_report_from_before_does_not_count(harness: ConductorHarness, file: Pa
 
 def test_a_host_that_was_away_is_held_until_it_has_reported(harness: ConductorHarness, file: Path) -> None:
     """The cloud goes on meanwhile."""
-    witnessed: list[Seen] = []
+    witnessed: list[WitnessRecord] = []
     restore_older(harness, file, lambda: witnessed.append(seen_by(harness.conductor)))
     confirmed(harness)
     harness.db.run(

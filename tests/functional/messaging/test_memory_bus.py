@@ -19,7 +19,7 @@ Connection: Any = kombu.Connection
 def connection() -> Iterator[Any]:
     memory_bus.use()
     with Connection("memory://") as made:
-        assert isinstance(made.transport, memory_bus.Transport)
+        assert isinstance(made.transport, memory_bus.MemoryTransport)
         yield made
 
 

@@ -22,7 +22,7 @@ from minova.metadata import service
 from minova.metadata.recent import BURST
 from minova.objects.guests.guest_metadata import LONGEST_PASSWORD, GuestMetadata
 from minova.objects.servers.instance import Instance
-from minova.virt.namespaces.network import LocalNetwork, Subnet
+from minova.virt.namespaces.network import HostSubnet, LocalNetwork
 from tests.fakes.host_networks import FakeHostNetworks
 from tests.unit.virt.config_drive.test_contents import BASIC
 
@@ -88,7 +88,7 @@ def local(conductor: Conductor) -> Iterator[Served]:
     conf = configuration.load([], "test", files=[])
     conf.set_override("host", "hv1")
     listening, networks = socket.create_server(("127.0.0.1", 0)), FakeHostNetworks(lambda network_id: listening)
-    networks.ensure(LocalNetwork(network_id=NETWORK, subnets=(Subnet(cidr="127.0.0.0/8", gateway="127.0.0.1"),)))
+    networks.ensure(LocalNetwork(network_id=NETWORK, subnets=(HostSubnet(cidr="127.0.0.0/8", gateway="127.0.0.1"),)))
     with pytest.MonkeyPatch.context() as patch:
         # Each request reads anew, but where a test says otherwise.
         patch.setattr(service, "LOCAL_SECONDS", 0.0)

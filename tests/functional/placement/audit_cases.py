@@ -15,7 +15,7 @@ from minova.objects.hosts.numa import InstanceNUMACell, InstanceNUMATopology
 from minova.objects.servers.migration import Migration, MigrationType
 from minova.placement.allocations import writes
 from minova.placement.audit import gather, heal
-from minova.placement.audit.judge import Kind
+from minova.placement.audit.judge import FindingKind
 from minova.placement.nodes import children
 from tests.functional.placement.cases import claim, claim_of, held, holding_on, hosts, release
 from tests.functional.scheduler.cloud import SEEN, add_instance, inventories_of, inventory_rows, named, unbalanced
@@ -88,16 +88,16 @@ def task_for(db: Database, name: str, step: str = "build") -> None:
         session.connection().execute(insert(models.Task).values(row))
 
 
-def problems(db: Database) -> list[tuple[Kind, str]]:
+def problems(db: Database) -> list[tuple[FindingKind, str]]:
     with db.read() as session:
         return [(finding.kind, finding.detail) for finding in gather.findings(session)]
 
 
-def problem_kinds(db: Database) -> list[Kind]:
+def problem_kinds(db: Database) -> list[FindingKind]:
     return [kind for kind, _ in problems(db)]
 
 
-def fix(db: Database) -> list[tuple[Kind, str | None]]:
+def fix(db: Database) -> list[tuple[FindingKind, str | None]]:
     """What was healed, and why not; doing it again changes nothing but what cannot be healed."""
     healed = [(one.finding.kind, one.reason) for one in heal.fix(db)]
     again = [(one.finding.kind, one.reason) for one in heal.fix(db)]
@@ -122,9 +122,9 @@ class AuditCases:
         boot(db, "one", "a")
         claim(db, claim_of("ghost", "a"))
         ((kind, detail),) = problems(db)
-        assert kind is Kind.WITHOUT_INSTANCE
+        assert kind is FindingKind.WITHOUT_INSTANCE
         assert detail == "holds DISK_GB=10 MEMORY_MB=1024 VCPU=1 on a, but there is no such instance"
-        assert fix(db) == [(Kind.WITHOUT_INSTANCE, None)]
+        assert fix(db) == [(FindingKind.WITHOUT_INSTANCE, None)]
         assert held(db, "ghost") == {}
         assert held(db, "one") == holding_on("a", **OF_FLAVOR)
         assert not unbalanced(inventory_rows(db))
@@ -140,16 +140,16 @@ class AuditCases:
     def test_so_is_that_of_one_which_is_on_no_host_any_more(self, db: Database, values: dict[str, Any]) -> None:
         hosts(db, "a")
         boot(db, "one", "a", **values)
-        assert problem_kinds(db) == [Kind.WITHOUT_INSTANCE]
-        assert fix(db) == [(Kind.WITHOUT_INSTANCE, None)]
+        assert problem_kinds(db) == [FindingKind.WITHOUT_INSTANCE]
+        assert fix(db) == [(FindingKind.WITHOUT_INSTANCE, None)]
         assert held(db, "one") == {}
 
     def test_an_instance_without_allocation_gets_what_its_flavor_takes(self, db: Database) -> None:
         hosts(db, "a")
         boot(db, "one", "a", allocated="")
         ((kind, detail),) = problems(db)
-        assert (kind, detail) == (Kind.WITHOUT_ALLOCATION, "active on a, of which it holds nothing")
-        assert fix(db) == [(Kind.WITHOUT_ALLOCATION, None)]
+        assert (kind, detail) == (FindingKind.WITHOUT_ALLOCATION, "active on a, of which it holds nothing")
+        assert fix(db) == [(FindingKind.WITHOUT_ALLOCATION, None)]
         assert held(db, "one") == holding_on("a", **OF_FLAVOR)
         assert not unbalanced(inventory_rows(db))
 
@@ -158,7 +158,7 @@ class AuditCases:
         boot(db, "one", "a")
         boot(db, "two", "a", allocated="")
         ((kind, reason),) = fix(db)
-        assert kind is Kind.WITHOUT_ALLOCATION
+        assert kind is FindingKind.WITHOUT_ALLOCATION
         assert reason is not None
         assert "free MEMORY_MB 952 < requested 2048" in reason
         assert held(db, "two") == {}
@@ -168,9 +168,9 @@ class AuditCases:
         hosts(db, "a", "b")
         boot(db, "one", "a", allocated="b")
         ((kind, detail),) = problems(db)
-        assert kind is Kind.WRONG_PROVIDER
+        assert kind is FindingKind.WRONG_PROVIDER
         assert detail == "holds DISK_GB=10 MEMORY_MB=2048 VCPU=1 on b, but the instance is on a"
-        assert fix(db) == [(Kind.WRONG_PROVIDER, None)]
+        assert fix(db) == [(FindingKind.WRONG_PROVIDER, None)]
         assert held(db, "one") == holding_on("a", **OF_FLAVOR)
         assert not unbalanced(inventory_rows(db))
 
@@ -178,8 +178,8 @@ class AuditCases:
         hosts(db, "a", "b")
         boot(db, "one", "a")
         give(db, "one", "b")
-        assert problem_kinds(db) == [Kind.WRONG_PROVIDER]
-        assert fix(db) == [(Kind.WRONG_PROVIDER, None)]
+        assert problem_kinds(db) == [FindingKind.WRONG_PROVIDER]
+        assert fix(db) == [(FindingKind.WRONG_PROVIDER, None)]
         assert held(db, "one") == holding_on("a", **OF_FLAVOR)
         assert not unbalanced(inventory_rows(db))
 
@@ -204,8 +204,8 @@ class AuditCases:
             assert problems(db) == fix(db) == []
             assert held(db, "move of one")
             return
-        assert problems(db) == [(Kind.MOVE_IS_OVER, f"holds DISK_GB=10 MEMORY_MB=2048 VCPU=1 on b, but {why}")]
-        assert fix(db) == [(Kind.MOVE_IS_OVER, None)]
+        assert problems(db) == [(FindingKind.MOVE_IS_OVER, f"holds DISK_GB=10 MEMORY_MB=2048 VCPU=1 on b, but {why}")]
+        assert fix(db) == [(FindingKind.MOVE_IS_OVER, None)]
         assert not held(db, "move of one")
         assert held(db, "one") == holding_on("a", **OF_FLAVOR)
         assert not unbalanced(inventory_rows(db))
@@ -225,8 +225,8 @@ class AuditCases:
         boot(db, "one", "a")
         with db.write() as session:
             session.execute(update(models.Inventory).where(models.Inventory.resource_class == "VCPU").values(used=3))
-        assert problems(db) == [(Kind.WRONG_USED, "VCPU of a says 3 are used; the sum of its allocations is 1")]
-        assert fix(db) == [(Kind.WRONG_USED, None)]
+        assert problems(db) == [(FindingKind.WRONG_USED, "VCPU of a says 3 are used; the sum of its allocations is 1")]
+        assert fix(db) == [(FindingKind.WRONG_USED, None)]
         assert not unbalanced(inventory_rows(db))
 
     def test_an_allocation_of_a_class_without_inventory_gets_one_without_room(self, db: Database) -> None:
@@ -234,16 +234,16 @@ class AuditCases:
         boot(db, "one", "a")
         with db.write() as session:
             session.execute(delete(models.Inventory).where(models.Inventory.resource_class == "DISK_GB"))
-        assert problem_kinds(db) == [Kind.WRONG_USED]
-        assert fix(db) == [(Kind.WRONG_USED, None)]
+        assert problem_kinds(db) == [FindingKind.WRONG_USED]
+        assert fix(db) == [(FindingKind.WRONG_USED, None)]
         assert ("a", "DISK_GB", 0, 10, 10) in inventory_rows(db)
 
     def test_a_provider_without_node_is_deleted(self, db: Database) -> None:
         hosts(db, "a", "b")
         with db.write() as session:
             session.execute(delete(models.ComputeNode).where(models.ComputeNode.host == "b"))
-        assert problems(db) == [(Kind.WITHOUT_NODE, "b was made for a compute node that there is no more")]
-        assert fix(db) == [(Kind.WITHOUT_NODE, None)]
+        assert problems(db) == [(FindingKind.WITHOUT_NODE, "b was made for a compute node that there is no more")]
+        assert fix(db) == [(FindingKind.WITHOUT_NODE, None)]
         assert {row[0] for row in inventory_rows(db)} == {"a"}
 
     def test_one_with_allocations_stays(self, db: Database) -> None:
@@ -253,7 +253,7 @@ class AuditCases:
         with db.write() as session:
             session.execute(delete(models.ComputeNode).where(models.ComputeNode.host == "b"))
         healed = fix(db)
-        assert healed == [(Kind.WITHOUT_INSTANCE, None), (Kind.WITHOUT_NODE, HELD)]
+        assert healed == [(FindingKind.WITHOUT_INSTANCE, None), (FindingKind.WITHOUT_NODE, HELD)]
         assert held(db, "volume") == holding_on("b", DISK_GB=5)
 
     def test_an_instance_elsewhere_gives_back_what_it_holds_of_a_provider_without_node(self, db: Database) -> None:
@@ -261,8 +261,8 @@ class AuditCases:
         boot(db, "one", "a", allocated="b")
         with db.write() as session:
             session.execute(delete(models.ComputeNode).where(models.ComputeNode.host == "b"))
-        assert problem_kinds(db) == [Kind.WRONG_PROVIDER, Kind.WITHOUT_NODE]
-        assert fix(db) == [(Kind.WRONG_PROVIDER, None), (Kind.WITHOUT_NODE, None)]
+        assert problem_kinds(db) == [FindingKind.WRONG_PROVIDER, FindingKind.WITHOUT_NODE]
+        assert fix(db) == [(FindingKind.WRONG_PROVIDER, None), (FindingKind.WITHOUT_NODE, None)]
         assert held(db, "one") == holding_on("a", **OF_FLAVOR)
 
     def test_consumers_of_other_kinds_and_providers_made_by_people_are_left_alone(self, db: Database) -> None:
@@ -283,8 +283,8 @@ class AuditCases:
             inventory = {"resource_class": "DISK_GB", "total": 50, "capacity": 50, "max_unit": 50}
             session.connection().execute(insert(models.Inventory).values(provider_id=99, **inventory))
         give(db, "one", "store", DISK_GB=7)
-        assert problem_kinds(db) == [Kind.WITHOUT_ALLOCATION]
-        assert fix(db) == [(Kind.WITHOUT_ALLOCATION, None)]
+        assert problem_kinds(db) == [FindingKind.WITHOUT_ALLOCATION]
+        assert fix(db) == [(FindingKind.WITHOUT_ALLOCATION, None)]
         assert held(db, "one") == holding_on("a", **OF_FLAVOR) | holding_on("store", DISK_GB=7)
 
     @pytest.mark.parametrize(
@@ -339,8 +339,8 @@ class AuditCases:
         assert problems(db) == []
         release(db, "one")
         give(db, "one", "a", "INSTANCE", VCPU=1, **right)
-        assert problem_kinds(db) == [Kind.WRONG_AMOUNT]
-        assert fix(db) == [(Kind.WRONG_AMOUNT, None)]
+        assert problem_kinds(db) == [FindingKind.WRONG_AMOUNT]
+        assert fix(db) == [(FindingKind.WRONG_AMOUNT, None)]
         assert held(db, "one") == holding_on("a", **right)
         assert problems(db) == []
         assert not unbalanced(inventory_rows(db))

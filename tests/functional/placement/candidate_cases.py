@@ -11,7 +11,7 @@ from minova.db.engine import Database
 from minova.placement.candidates.combine import Candidate
 from minova.placement.candidates.query import parse
 from minova.placement.candidates.request import CandidateRequest
-from minova.placement.candidates.search import Found, search
+from minova.placement.candidates.search import AllocationCandidates, search
 from minova.placement.errors import BadRequest
 from tests.conformance.placement import random_clouds
 from tests.conformance.placement.minova_cloud import empty, put_cloud
@@ -24,7 +24,7 @@ def candidate_request(query: str, version: tuple[int, int] = (1, 39)) -> Candida
     return parse(parse_qsl(query, keep_blank_values=True), version)
 
 
-def find(db: Database, request: CandidateRequest) -> Found:
+def find(db: Database, request: CandidateRequest) -> AllocationCandidates:
     with db.read() as session:
         return search(session, request)
 

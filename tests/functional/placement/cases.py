@@ -12,7 +12,7 @@ from minova.db.engine import Database
 from minova.objects.hosts.compute_node import Inventory
 from minova.placement import changes
 from minova.placement.allocations import claims as allocations
-from minova.placement.allocations.claims import Claim
+from minova.placement.allocations.claims import AllocationClaim
 from minova.placement.nodes import inventories
 from minova.placement.providers import of_node
 from tests.functional.scheduler.cloud import inventory_rows, named, put_host, unbalanced
@@ -20,8 +20,8 @@ from tests.functional.scheduler.cloud import inventory_rows, named, put_host, un
 SMALL = {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}
 
 
-def claim_of(consumer: str, host: str, claim_number: int = 1, **resources: int) -> Claim:
-    return Claim(
+def claim_of(consumer: str, host: str, claim_number: int = 1, **resources: int) -> AllocationClaim:
+    return AllocationClaim(
         consumer_uuid=named(consumer),
         claim_number=claim_number,
         provider_uuid=named(f"node {host}"),
@@ -31,7 +31,7 @@ def claim_of(consumer: str, host: str, claim_number: int = 1, **resources: int) 
     )
 
 
-def claim(db: Database, *claims: Claim) -> dict[str, str]:
+def claim(db: Database, *claims: AllocationClaim) -> dict[str, str]:
     return db.run(lambda session: allocations.claim(session, claims))
 
 
@@ -65,7 +65,7 @@ class RefusedBatch(Exception):
     """Nothing of the transaction is kept."""
 
 
-def refuse(session: Session, claims: Sequence[Claim]) -> None:
+def refuse(session: Session, claims: Sequence[AllocationClaim]) -> None:
     if allocations.claim(session, claims, all_or_none=True):
         raise RefusedBatch
 

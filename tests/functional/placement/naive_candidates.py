@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any
 
-from minova.placement.candidates.request import CandidateRequest, Group
+from minova.placement.candidates.request import CandidateRequest, RequestGroup
 from tests.conformance.placement.random_clouds import SHARES
 
 
@@ -44,7 +44,7 @@ class Naive:
             if self._holds(amounts, mappings, request):
                 yield text_of(amounts, mappings)
 
-    def _may(self, uuid: str, root: str, group: Group, part: Mapping[str, int]) -> bool:
+    def _may(self, uuid: str, root: str, group: RequestGroup, part: Mapping[str, int]) -> bool:
         inside = self._root_of(uuid) == root
         if not inside and not self._shares_with(uuid, root):
             return False

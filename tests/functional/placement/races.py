@@ -37,7 +37,7 @@ def work(url: str, number: int, steps: int) -> int:
     return given
 
 
-def _claimed(db: Database, claims: list[allocations.Claim]) -> int:
+def _claimed(db: Database, claims: list[allocations.AllocationClaim]) -> int:
     try:
         return len(claims) - len(db.run(lambda session: allocations.claim(session, claims)))
     except errors.StaleClaim:

@@ -122,7 +122,7 @@ class Model(RuleBasedStateMachine):
 
         def by_generation(session: Session) -> None:
             record = queries.find(session, name)
-            work(session, queries.Record(**_fields(record) | {"generation": record.generation - old}))
+            work(session, queries.ProviderRecord(**_fields(record) | {"generation": record.generation - old}))
 
         return self.outcome(by_generation)
 
@@ -149,7 +149,7 @@ class Model(RuleBasedStateMachine):
         if not self.there(at):
             return
         number = self.naive.rows.get(name, (0, 0))[1] + 1
-        one = claims.Claim(consumer_uuid=name, claim_number=number, provider_uuid=at, resources=wanted)
+        one = claims.AllocationClaim(consumer_uuid=name, claim_number=number, provider_uuid=at, resources=wanted)
         refused = self.db.run(lambda session: claims.claim(session, [one]))
         assert (not refused) == self.naive.claim(name, at, wanted)
 
@@ -192,12 +192,12 @@ class Model(RuleBasedStateMachine):
             assert {row[0]: (row[1], row[2]) for row in rows} == self.naive.rows
 
 
-def _fields(record: queries.Record) -> dict[str, Any]:
+def _fields(record: queries.ProviderRecord) -> dict[str, Any]:
     return {name: getattr(record, name) for name in record.__struct_fields__}
 
 
 def _providers(session: Session) -> dict[str, tuple[str | None, str, int]]:
-    found = queries.found(session, queries.Filter())
+    found = queries.found(session, queries.ProviderFilter())
     return {record.uuid: (record.parent_uuid, record.root_uuid, record.generation) for record in found}
 
 

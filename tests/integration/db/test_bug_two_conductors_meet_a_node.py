@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from minova.conductor.hosts.audit_results import AuditResults
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.db import models
 from minova.db.engine import Database
 from minova.db.hosts import node_audits
@@ -52,7 +52,8 @@ def test_both_write_the_first_audit(db: Database, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(node_audits, "_write", together)
     both = [
-        AuditResults(Worker(db, host=name, lease=60, threads=1, spawn=lambda work: work())) for name in ("one", "two")
+        AuditResults(TaskWorker(db, host=name, lease=60, threads=1, spawn=lambda work: work()))
+        for name in ("one", "two")
     ]
     for audits in both:
         for node_id in node_ids:

@@ -71,7 +71,7 @@ def counted(cluster: Cluster) -> int:
         return sum(mark.number for mark in cloud.newest_marks(session, row))
 
 
-def state(cluster: Cluster) -> cloud.Record:
+def state(cluster: Cluster) -> cloud.CloudRecord:
     with cluster.db.read() as session:
         found = cloud.record(session, cluster.db.now())
     assert found is not None

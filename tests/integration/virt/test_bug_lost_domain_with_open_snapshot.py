@@ -15,7 +15,7 @@ from minova.virt.libvirt.storage import snapshot_record
 from minova.virt.libvirt.storage.disk_snapshots import DiskSnapshots
 from minova.virt.libvirt.storage.disks import Disks
 from minova.virt.libvirt.storage.guest_folders import OVERLAY
-from minova.virt.libvirt.storage.snapshot_record import Step
+from minova.virt.libvirt.storage.snapshot_record import SnapshotStep
 
 UUID = "5d3a1f9e-2a0b-4f8e-9d5c-0c7a8b1f2e11"
 BEFORE, LATER = 0x11, 0x22
@@ -68,7 +68,7 @@ def files(tmp_path: Path) -> Files:
 
 def test_overlay_of_a_lost_domain_is_committed(files: Files) -> None:
     files.write(files.overlay, LATER)
-    snapshot_record.write(files.folder, Step.OPEN)
+    snapshot_record.write(files.folder, SnapshotStep.OPEN)
     files.snapshots.settle(UUID, None)
     assert files.has(LATER)
     assert files.names() == {"disk"}
@@ -81,14 +81,14 @@ def test_overlay_that_was_committed_does_not_undo_later_writes(files: Files) -> 
     """A process that dies between the commit and the removal leaves it."""
     files.write(files.overlay, BEFORE)
     files.write(files.disk, LATER)
-    snapshot_record.write(files.folder, Step.COMMITTED)
+    snapshot_record.write(files.folder, SnapshotStep.COMMITTED)
     files.snapshots.settle(UUID, None)
     assert files.has(LATER)
     assert files.names() == {"disk"}
 
 
-@pytest.mark.parametrize("step", [Step.PIVOTING, None])
-def test_nothing_is_removed_where_nothing_says_who_wrote_last(files: Files, step: Step | None) -> None:
+@pytest.mark.parametrize("step", [SnapshotStep.PIVOTING, None])
+def test_nothing_is_removed_where_nothing_says_who_wrote_last(files: Files, step: SnapshotStep | None) -> None:
     files.write(files.overlay, LATER)
     if step is not None:
         snapshot_record.write(files.folder, step)
@@ -103,7 +103,7 @@ def test_nothing_is_removed_where_nothing_says_who_wrote_last(files: Files, step
 
 
 def test_overlay_that_a_guest_has_open_is_left_alone(files: Files) -> None:
-    snapshot_record.write(files.folder, Step.OPEN)
+    snapshot_record.write(files.folder, SnapshotStep.OPEN)
     with files.open_in_qemu(), pytest.raises(HypervisorError, match="still has"):
         files.snapshots.settle(UUID, None)
     assert files.names() == {"disk", OVERLAY, "snapshot.json"}

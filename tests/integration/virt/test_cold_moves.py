@@ -18,7 +18,7 @@ from minova.objects.catalogue.image import Image
 from minova.objects.servers.disk_export import DiskExport, TransferKey
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 from minova.virt.driver.domains import RowHost
 from minova.virt.libvirt.guest_files.disk_formats import virtual_size
 from minova.virt.libvirt.storage.disk_owner import DiskOwner
@@ -46,7 +46,7 @@ class Side:
         self.name, self.folder, self.image = name, folder, image
         self.libvirtd = Libvirtd(**options)
         self.libvirtd.open()
-        self.driver: Driver = load(folder, self.libvirtd.uri, host=name)
+        self.driver: ComputeDriver = load(folder, self.libvirtd.uri, host=name)
         (self.node,) = self.driver.available_nodes()
 
     def disks(self, guest: Instance) -> Path:

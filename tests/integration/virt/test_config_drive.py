@@ -12,7 +12,7 @@ from minova import conf as configuration
 from minova import virt
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.instance import Instance
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 from minova.virt.driver.domains import GuestData
 from tests.cluster import wait_for
 from tests.integration.virt.test_guest import instance, remove_all
@@ -36,7 +36,7 @@ def text(value: str) -> str:
     return base64.b64encode(value.encode()).decode()
 
 
-def load(folder: Path, uri: str, drive_format: str, bus: str | None = None) -> Driver:
+def load(folder: Path, uri: str, drive_format: str, bus: str | None = None) -> ComputeDriver:
     conf = configuration.load([], "test", files=[])
     conf.set_override("state_path", str(folder))
     conf.set_override("host", "hv1")
@@ -50,7 +50,7 @@ def load(folder: Path, uri: str, drive_format: str, bus: str | None = None) -> D
 
 
 @pytest.fixture(params=["iso9660", "vfat"])
-def driver(tmp_path: Path, libvirt_uri: str, request: pytest.FixtureRequest) -> Iterator[Driver]:
+def driver(tmp_path: Path, libvirt_uri: str, request: pytest.FixtureRequest) -> Iterator[ComputeDriver]:
     driver = load(tmp_path, libvirt_uri, request.param)
     yield driver
     remove_all(driver)
@@ -70,7 +70,7 @@ def with_drive() -> Instance:
 
 
 def test_the_guest_sees_host_name_key_user_data_password_and_files(
-    driver: Driver, guest_image: Path, tmp_path: Path
+    driver: ComputeDriver, guest_image: Path, tmp_path: Path
 ) -> None:
     one = with_drive()
     (node,) = driver.available_nodes()
@@ -95,7 +95,7 @@ def test_the_guest_sees_host_name_key_user_data_password_and_files(
     assert not drive.parent.exists()
 
 
-def test_a_guest_without_a_config_drive_has_none(driver: Driver, guest_image: Path, tmp_path: Path) -> None:
+def test_a_guest_without_a_config_drive_has_none(driver: ComputeDriver, guest_image: Path, tmp_path: Path) -> None:
     one = msgspec.structs.replace(with_drive(), config_drive=False)
     driver.prepare(one, driver.available_nodes()[0], 1, guest_image, DATA)
     assert not (tmp_path / "instances" / one.uuid / "disk.config").exists()

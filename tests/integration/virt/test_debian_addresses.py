@@ -17,7 +17,7 @@ import pytest
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.network.network import STATEFUL, VLAN
 from minova.objects.network.vif import Vif, VifAddress, VifRule, VifSubnet
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 from minova.virt.driver.domains import GuestData
 from tests.cluster import wait_for
 from tests.integration.virt.test_guest import instance, load, remove_all
@@ -50,7 +50,7 @@ def server() -> Iterator[Libvirtd]:
 
 
 @pytest.fixture
-def driver(tmp_path: Path, server: Libvirtd) -> Iterator[Driver]:
+def driver(tmp_path: Path, server: Libvirtd) -> Iterator[ComputeDriver]:
     pid = (server.directory / "server.pid").read_text().strip()
     for words in (("add", "brvlan", "type", "bridge", "forward_delay", "0"), ("set", "brvlan", "up")):
         subprocess.run(["nsenter", "-t", pid, "-n", "ip", "link", *words], check=True)
@@ -61,7 +61,7 @@ def driver(tmp_path: Path, server: Libvirtd) -> Iterator[Driver]:
     driver.close()
 
 
-def said(driver: Driver, uuid: str) -> dict[str, Any]:
+def said(driver: ComputeDriver, uuid: str) -> dict[str, Any]:
     lines = [line for line in driver.console_output(uuid, None).splitlines() if "DEBIAN {" in line]
     try:
         return dict(json.loads(lines[-1].partition("DEBIAN ")[2])) if lines else {}
@@ -69,7 +69,7 @@ def said(driver: Driver, uuid: str) -> dict[str, Any]:
         return {}
 
 
-def test_debian_guest_has_both_addresses_and_routes(driver: Driver) -> None:
+def test_debian_guest_has_both_addresses_and_routes(driver: ComputeDriver) -> None:
     rules = tuple(VifRule(direction="egress", ip_version=version) for version in (4, 6))
     vif = Vif(
         port_id=str(uuid.uuid4()),

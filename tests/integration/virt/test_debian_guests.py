@@ -25,7 +25,7 @@ from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 from minova.virt.driver.domains import GuestData
 from minova.virt.namespaces.host_networks import of_this_host
 from minova.virt.namespaces.host_routes import PROC_NET
@@ -54,7 +54,7 @@ PASSWORD = "s3cret of Debian"
 class Debian:
     """A guest whose agent runs commands."""
 
-    def __init__(self, driver: Driver, uri: str, one: Instance, kept: KeptSecrets) -> None:
+    def __init__(self, driver: ComputeDriver, uri: str, one: Instance, kept: KeptSecrets) -> None:
         self.driver, self.instance, self.kept, self._uri = driver, one, kept, uri
 
     def ready(self) -> None:

@@ -19,7 +19,7 @@ from minova.objects.catalogue.image import Image
 from minova.objects.guests.local_disks import LocalDisk, to_metadata
 from minova.objects.servers.instance import Instance
 from minova.virt.driver.domains import RowHost
-from minova.virt.libvirt.storage.disk_images import Base
+from minova.virt.libvirt.storage.disk_images import BaseImage
 from minova.virt.libvirt.storage.disks import Disks, DiskSettings, WriteDrive
 from tests.functional.compute.images.test_cache import conf, image
 from tests.functional.virt.image_server import ImageServer
@@ -62,7 +62,7 @@ def instance(disk_format: str = "qcow2", **flavor: int) -> Instance:
 
 
 def made(disks: Disks, one: Instance, path: Path) -> dict[str, Any]:
-    disks.make(one, Base.of(one, path), "hv1", 1)
+    disks.make(one, BaseImage.of(one, path), "hv1", 1)
     shown: dict[str, Any] = json.loads(qemu_img("info", "--output=json", disks.folder(one.uuid) / "disk"))
     return shown
 
@@ -110,7 +110,7 @@ def test_a_config_drive_stays_what_it_was_made_as(disks: Disks, base: Path, is_c
         path.write_bytes(b"drive")
 
     drive = WriteDrive(write, is_cd)
-    disks.make(one, Base.of(one, base), "hv1", 1, drive)
+    disks.make(one, BaseImage.of(one, base), "hv1", 1, drive)
     assert names(disks, one) == ["console.log", "disk", "disk.config", "owner.json"]
     assert (disks.folder(one.uuid) / "disk.config").read_bytes() == b"drive"
     assert [(Path(disk.path).name, disk.is_cd) for disk in disks.plan(one)] == [
@@ -118,7 +118,7 @@ def test_a_config_drive_stays_what_it_was_made_as(disks: Disks, base: Path, is_c
         ("disk.config", is_cd),
     ]
     assert disks.plan(one, drive_is_cd=not is_cd)[1].is_cd is not is_cd
-    disks.make(one, Base.of(one, base), "hv1", 1, drive)
+    disks.make(one, BaseImage.of(one, base), "hv1", 1, drive)
     disks.remove(one.uuid, "hv1", RowHost(host="hv1"))
     assert not disks.folder(one.uuid).exists()
 
@@ -150,12 +150,12 @@ def test_an_image_over_the_flavors_disk_is_refused_before_a_disk_is_made(disks: 
     qemu_img("create", "-q", "-f", "qcow2", tmp_path / "large", "2G")
     one = instance(root_gb=1)
     with pytest.raises(ImageUnacceptable, match="virtual size 2147483648 bytes > root disk 1 GB"):
-        Base.of(one, tmp_path / "large")
-    assert Base.of(instance(root_gb=0), tmp_path / "large").virtual_size == 2 * GB
+        BaseImage.of(one, tmp_path / "large")
+    assert BaseImage.of(instance(root_gb=0), tmp_path / "large").virtual_size == 2 * GB
 
 
 def test_an_image_that_claims_to_be_larger_than_the_whole_disk(disks: Disks, base: Path) -> None:
-    huge = Base(path=base, disk_format="qcow2", virtual_size=1 << 60)
+    huge = BaseImage(path=base, disk_format="qcow2", virtual_size=1 << 60)
     one = instance(root_gb=0)
     with pytest.raises(HardwareNotOffered, match="larger than the host's disk, and flavor m sets no other size"):
         disks.make(one, huge, "hv1", 1)
@@ -168,9 +168,9 @@ def test_a_failed_program_is_told_in_its_words_and_leaves_nothing(disks: Disks, 
     base = tmp_path / "base"
     base.touch()
     with pytest.raises(HypervisorError, match=r"qemu-img: .*nonsense"):
-        disks.make(one, Base(path=base, disk_format="nonsense", virtual_size=GB), "hv1", 1)
+        disks.make(one, BaseImage(path=base, disk_format="nonsense", virtual_size=GB), "hv1", 1)
     with pytest.raises(HypervisorError, match=r"Base image .*gone is missing"):
-        disks.make(one, Base(path=tmp_path / "gone", disk_format="qcow2", virtual_size=GB), "hv1", 1)
+        disks.make(one, BaseImage(path=tmp_path / "gone", disk_format="qcow2", virtual_size=GB), "hv1", 1)
     assert names(disks, one) == ["console.log", "owner.json"]
 
 
@@ -179,7 +179,7 @@ def test_disks_on_a_full_disk(small_disk: Path, base: Path) -> None:
     filler = small_disk / "filler"
     filler.write_bytes(b"x" * (small_disk_free(small_disk) - 300 * 1024))
     with pytest.raises(DiskFull, match="No space left on device"):
-        disks.make(one, Base.of(one, base), "hv1", 1)
+        disks.make(one, BaseImage.of(one, base), "hv1", 1)
     assert all(not name.endswith(".part") for name in names(disks, one))
     disks.remove(one.uuid, "hv1", RowHost())
     assert list(small_disk.iterdir()) == [filler]

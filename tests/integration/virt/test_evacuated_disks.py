@@ -6,14 +6,14 @@ import pytest
 
 from minova.errors import HypervisorError
 from minova.objects.servers.states import PowerState
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 from minova.virt.driver.domains import RowHost
 from tests.cluster import wait_for
 from tests.integration.virt.test_guest import instance, load
 from tests.servers.libvirtd import Libvirtd
 
 
-def boots(driver: Driver, uuid: str, times: int) -> None:
+def boots(driver: ComputeDriver, uuid: str, times: int) -> None:
     """The count is on the disk of the guest."""
     words = f"MINOVA-GUEST BOOTS {times}"
     wait_for(words, lambda: words in driver.console_output(uuid, None), 180)

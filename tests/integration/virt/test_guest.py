@@ -17,7 +17,7 @@ from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 from minova.virt.libvirt.driver import LibvirtDriver
 from minova.virt.libvirt.host import Host
 from minova.virt.namespaces.host_routes import PROC_NET
@@ -28,7 +28,7 @@ NANO = Flavor(flavorid="1", name="nano", vcpus=1, memory_mb=128, root_gb=1, swap
 HOSTILE = "</name>&\x00\u202e" + "x" * 300
 
 
-def load(folder: Path, uri: str, host: str = "hv1", *, proc_net: Path = PROC_NET, **options: Any) -> Driver:
+def load(folder: Path, uri: str, host: str = "hv1", *, proc_net: Path = PROC_NET, **options: Any) -> ComputeDriver:
     """`proc_net`: of a libvirtd with a network namespace of its own. The networks of this machine do not matter then.
 
     `options`: of [libvirt], or of the group before `__`; nothing stands for [DEFAULT].
@@ -52,14 +52,14 @@ def mortal() -> Iterator[Libvirtd]:
 
 
 @pytest.fixture
-def driver(tmp_path: Path, libvirt_uri: str) -> Iterator[Driver]:
+def driver(tmp_path: Path, libvirt_uri: str) -> Iterator[ComputeDriver]:
     driver = load(tmp_path, libvirt_uri)
     yield driver
     remove_all(driver)
     driver.close()
 
 
-def remove_all(driver: Driver) -> None:
+def remove_all(driver: ComputeDriver) -> None:
     for domain in driver.domains():
         if domain.ours:
             driver.destroy(domain.uuid)
@@ -71,13 +71,13 @@ def instance(**more: Any) -> Instance:
     return Instance(**known | more)
 
 
-def prepared(driver: Driver, image: Path, attempt: int = 1) -> Instance:
+def prepared(driver: ComputeDriver, image: Path, attempt: int = 1) -> Instance:
     one = instance()
     driver.prepare(one, driver.available_nodes()[0], attempt, image)
     return one
 
 
-def test_a_guest_boots_to_ready_and_leaves_nothing(driver: Driver, guest_image: Path, tmp_path: Path) -> None:
+def test_a_guest_boots_to_ready_and_leaves_nothing(driver: ComputeDriver, guest_image: Path, tmp_path: Path) -> None:
     events: list[PowerState] = []
     driver.watch(lambda _, state: events.append(state))
     (node,) = driver.available_nodes()
@@ -103,7 +103,7 @@ def test_a_guest_boots_to_ready_and_leaves_nothing(driver: Driver, guest_image: 
     assert PowerState.RUNNING in events
 
 
-def test_a_later_attempt_replaces_what_an_earlier_one_left(driver: Driver, guest_image: Path) -> None:
+def test_a_later_attempt_replaces_what_an_earlier_one_left(driver: ComputeDriver, guest_image: Path) -> None:
     one = prepared(driver, guest_image)
     driver.power_on(one)
     (node,) = driver.available_nodes()
@@ -114,7 +114,7 @@ def test_a_later_attempt_replaces_what_an_earlier_one_left(driver: Driver, guest
     assert [domain.attempt for domain in driver.domains() if domain.uuid == one.uuid] == [2]
 
 
-def test_an_image_that_does_not_fit_leaves_no_domain(driver: Driver, tmp_path: Path) -> None:
+def test_an_image_that_does_not_fit_leaves_no_domain(driver: ComputeDriver, tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"")
     os.truncate(tmp_path / "large", (1 << 30) + 512)
     one = instance(image=Image(id="i", disk_format="raw"))
@@ -124,7 +124,7 @@ def test_an_image_that_does_not_fit_leaves_no_domain(driver: Driver, tmp_path: P
 
 
 def test_a_half_prepared_domain_tells_of_itself(
-    driver: Driver, guest_image: Path, libvirt_uri: str, tmp_path: Path
+    driver: ComputeDriver, guest_image: Path, libvirt_uri: str, tmp_path: Path
 ) -> None:
     """A crash between the domain and its disks: a list of domains shows it, and all of it can be removed."""
     one = prepared(driver, guest_image)

@@ -14,7 +14,7 @@ from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.guests.local_disks import LocalDisk, to_metadata
 from minova.objects.servers.instance import Instance
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 from tests.cluster import wait_for
 from tests.integration.virt.guest_console import GuestConsole
 from tests.integration.virt.test_guest import instance, load, remove_all
@@ -52,7 +52,7 @@ u; devmem $((b + 12)) 16 0x100; printf "\\002" | dd of=$d/config bs=1 seek=104 c
 
 
 class Guest:
-    def __init__(self, driver: Driver, libvirtd: Libvirtd, folder: Path, one: Instance) -> None:
+    def __init__(self, driver: ComputeDriver, libvirtd: Libvirtd, folder: Path, one: Instance) -> None:
         self.driver, self.libvirtd, self.instance, self.folder = driver, libvirtd, one, folder / "instances" / one.uuid
         self._console = GuestConsole(libvirtd.uri, one.uuid, self.log)
 

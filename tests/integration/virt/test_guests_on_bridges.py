@@ -10,7 +10,7 @@ import pytest
 
 from minova.objects.network.network import FLAT
 from minova.objects.network.vif import Vif, VifAddress, VifRule, VifSubnet
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 from minova.virt.namespaces.host_networks import of_this_host
 from tests.cluster import wait_for
 from tests.integration.virt.test_guest import instance, load, remove_all
@@ -34,7 +34,7 @@ def server() -> Iterator[Libvirtd]:
 
 
 @pytest.fixture
-def driver(tmp_path: Path, server: Libvirtd) -> Iterator[Driver]:
+def driver(tmp_path: Path, server: Libvirtd) -> Iterator[ComputeDriver]:
     driver = load(tmp_path, server.uri, proc_net=server.proc_net, networks__bridge_mappings={"lan": "brlan"})
     yield driver
     remove_all(driver)
@@ -59,7 +59,7 @@ def vif(number: int) -> Vif:
 
 
 def test_guest_on_a_flat_network_has_its_address_from_its_host(
-    driver: Driver, server: Libvirtd, guest_image: Path
+    driver: ComputeDriver, server: Libvirtd, guest_image: Path
 ) -> None:
     one, other = (
         instance(display_name=name, hostname=name, network_info=(vif(number),))

@@ -10,7 +10,7 @@ import pytest
 from minova.errors import HardwareNotOffered
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 from minova.virt.libvirt.storage.disk_owner import OWNER, written_formats
 from tests.cluster import wait_for
 from tests.integration.virt.test_guest import instance, load, prepared, remove_all
@@ -22,14 +22,14 @@ CHATTERBOX = bytes.fromhex("baf803 b078 ee ebfd").ljust(510, b"\0") + b"\x55\xaa
 
 
 @pytest.fixture
-def driver(tmp_path: Path, libvirt_uri: str) -> Iterator[Driver]:
+def driver(tmp_path: Path, libvirt_uri: str) -> Iterator[ComputeDriver]:
     driver = load(tmp_path, libvirt_uri, console_log_max_kb=LIMIT // KB)
     yield driver
     remove_all(driver)
     driver.close()
 
 
-def test_guest_that_prints_without_end(driver: Driver, tmp_path: Path) -> None:
+def test_guest_that_prints_without_end(driver: ComputeDriver, tmp_path: Path) -> None:
     image = tmp_path / "chatterbox"
     image.write_bytes(CHATTERBOX.ljust(MB, b"\0"))
     one = instance(image=Image(id="i", disk_format="raw"))
@@ -51,7 +51,9 @@ def test_guest_that_prints_without_end(driver: Driver, tmp_path: Path) -> None:
     assert sorted(path.name for path in folder.glob("console*")) == ["console.log", "console.log.0"]
 
 
-def test_guest_that_writes_a_qcow2_header_into_its_disks(driver: Driver, guest_image: Path, tmp_path: Path) -> None:
+def test_guest_that_writes_a_qcow2_header_into_its_disks(
+    driver: ComputeDriver, guest_image: Path, tmp_path: Path
+) -> None:
     flavor = Flavor(flavorid="1", name="m", vcpus=1, memory_mb=128, root_gb=1, ephemeral_gb=1, swap=16)
     one = instance(flavor=flavor)
     (node,) = driver.available_nodes()
@@ -68,7 +70,7 @@ def test_guest_that_writes_a_qcow2_header_into_its_disks(driver: Driver, guest_i
     assert driver.bases_in_use() == {guest_image.name}
 
 
-def test_formats_of_a_guest_of_an_older_release(driver: Driver, guest_image: Path, tmp_path: Path) -> None:
+def test_formats_of_a_guest_of_an_older_release(driver: ComputeDriver, guest_image: Path, tmp_path: Path) -> None:
     one = prepared(driver, guest_image)
     folder = tmp_path / "instances" / one.uuid
     wanted = written_formats(folder)
@@ -80,7 +82,7 @@ def test_formats_of_a_guest_of_an_older_release(driver: Driver, guest_image: Pat
         assert written_formats(folder) == wanted
 
 
-def test_machine_type_that_the_host_offers_and_one_that_it_does_not(driver: Driver, guest_image: Path) -> None:
+def test_machine_type_that_the_host_offers_and_one_that_it_does_not(driver: ComputeDriver, guest_image: Path) -> None:
     (node,) = driver.available_nodes()
     for properties in ({"hw_machine_type": "q35"}, {"hw_machine_type": "pc", "hw_architecture": "x86_64"}):
         one = instance(image=Image(id="i", disk_format="qcow2", properties=properties))

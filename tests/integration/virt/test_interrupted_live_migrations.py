@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import libvirt
 import pytest
 
+from minova.conductor.moves.resolver import MoveVerdict, resolve
 from minova.conductor.moves.resolver import Side as ReportedSide
-from minova.conductor.moves.resolver import Verdict, resolve
 from minova.errors import HypervisorError
 from minova.objects.servers.live_migration import GuestSide, LiveOutcome, LiveProgress
 from minova.virt.driver.domains import RowHost
@@ -36,13 +36,13 @@ def in_memory_phase(act: Callable[[], None]) -> Callable[[LiveProgress], None]:
     return progress
 
 
-def verdict(pair: Pair) -> Verdict:
+def verdict(pair: Pair) -> MoveVerdict:
     """What the conductor decides, once libvirt no longer works on the migration."""
 
-    def judged() -> Verdict | None:
+    def judged() -> MoveVerdict | None:
         reports = [side.driver.guest_side(pair.guest.uuid) for side in (pair.one, pair.two)]
         found = resolve(ReportedSide(report=reports[0]), ReportedSide(report=reports[1]), new_attempt=pair.attempt)
-        return None if found is Verdict.WAIT else found
+        return None if found is MoveVerdict.WAIT else found
 
     decided = wait_for("a verdict", judged, 120)
     assert decided is not None
@@ -61,7 +61,7 @@ def failed(pair: Pair, progress: Callable[[LiveProgress], None]) -> None:
 
 
 def stays(pair: Pair) -> None:
-    assert verdict(pair) is Verdict.SOURCE
+    assert verdict(pair) is MoveVerdict.SOURCE
     pair.two.driver.destroy(pair.guest.uuid, RowHost(host=pair.one.name))
     assert pair.sides() == (GuestSide.RUNNING, GuestSide.ABSENT)
     assert not (pair.two.folder / "instances" / pair.guest.uuid).exists()
@@ -136,7 +136,7 @@ def test_the_guest_runs_exactly_once_after_each_fault(make_pair: Callable[..., P
         joined = pair.one.driver.live_migrate(pair.guest, destination, lambda seen: None)
         assert first.result().arrives_paused
     assert joined.arrives_paused
-    assert verdict(pair) is Verdict.DESTINATION
+    assert verdict(pair) is MoveVerdict.DESTINATION
     pair.finish()
     counts_on(pair.two, pair)
 
@@ -167,5 +167,5 @@ def test_bug_a_guest_that_goes_off_has_not_arrived(make_pair: Callable[..., Pair
             pair.one.driver.live_migrate(pair.guest, destination, in_memory_phase(switch_off))
         with pytest.raises(HypervisorError):
             first.result()
-    assert verdict(pair) is Verdict.SOURCE
+    assert verdict(pair) is MoveVerdict.SOURCE
     assert pair.sides() == (GuestSide.SHUT_OFF, GuestSide.ABSENT)

@@ -11,7 +11,7 @@ import pytest
 
 from minova.objects.catalogue.image import BootFile, Image
 from minova.objects.servers.instance import Instance
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 from tests.cluster import wait_for
 from tests.integration.virt.guest_console import GuestConsole
 from tests.integration.virt.test_guest import instance, load, remove_all
@@ -24,7 +24,7 @@ MARK = "minova.booted=directly"
 
 
 @pytest.fixture
-def driver(tmp_path: Path, libvirtd: Libvirtd) -> Iterator[Driver]:
+def driver(tmp_path: Path, libvirtd: Libvirtd) -> Iterator[ComputeDriver]:
     driver = load(tmp_path, libvirtd.uri)
     yield driver
     remove_all(driver)
@@ -50,7 +50,7 @@ def boot_files(folder: Path, guest_image: Path) -> tuple[BootFile, BootFile, str
 
 
 def test_a_guest_boots_from_the_kernel_of_its_image(
-    tmp_path: Path, libvirtd: Libvirtd, driver: Driver, guest_image: Path
+    tmp_path: Path, libvirtd: Libvirtd, driver: ComputeDriver, guest_image: Path
 ) -> None:
     cache = tmp_path / "_base"
     cache.mkdir()

@@ -19,7 +19,7 @@ import pytest
 from minova.errors import HardwareNotOffered
 from minova.objects.network.vif import Vif, VifAddress, VifSubnet, bridge_name, network_name, tap_name
 from minova.objects.servers.instance import Instance
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 from minova.virt.libvirt.networking.repair import Repair
 from minova.virt.namespaces.host_networks import of_this_host
 from minova.virt.namespaces.network import network_of
@@ -52,7 +52,7 @@ def server() -> Iterator[Libvirtd]:
 
 
 @pytest.fixture
-def driver(tmp_path: Path, server: Libvirtd) -> Iterator[Driver]:
+def driver(tmp_path: Path, server: Libvirtd) -> Iterator[ComputeDriver]:
     driver = load(tmp_path, server.uri, proc_net=server.proc_net)
     yield driver
     remove_all(driver)
@@ -100,13 +100,13 @@ def on_host(server: Libvirtd, *command: str) -> str:
     return done.stdout
 
 
-def boot(driver: Driver, server: Libvirtd, image: Path, one: Instance) -> GuestConsole:
+def boot(driver: ComputeDriver, server: Libvirtd, image: Path, one: Instance) -> GuestConsole:
     driver.prepare(one, driver.available_nodes()[0], 1, image)
     driver.power_on(one)
     return GuestConsole(server.uri, one.uuid, lambda: driver.console_output(one.uuid, None))
 
 
-def is_ready(driver: Driver, one: Instance) -> bool:
+def is_ready(driver: ComputeDriver, one: Instance) -> bool:
     return "MINOVA-GUEST READY" in driver.console_output(one.uuid, None)
 
 
@@ -129,7 +129,7 @@ def dnsmasq_of(server: Libvirtd, network_id: str) -> list[int]:
 
 
 def test_guests_get_their_addresses_and_reach_each_other_and_their_host(
-    driver: Driver, server: Libvirtd, guest_image: Path, caplog: pytest.LogCaptureFixture
+    driver: ComputeDriver, server: Libvirtd, guest_image: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     front, back = guest(15, "front"), guest(16, "back")
     consoles = {one.uuid: boot(driver, server, guest_image, one) for one in (front, back)}
@@ -249,7 +249,7 @@ def test_guests_get_their_addresses_and_reach_each_other_and_their_host(
     assert bridge_name(NETWORK) not in on_host(server, "ls", "/proc/sys/net/ipv4/conf")
 
 
-def test_networks_are_kept_while_a_guest_is_on_them(driver: Driver, server: Libvirtd, guest_image: Path) -> None:
+def test_networks_are_kept_while_a_guest_is_on_them(driver: ComputeDriver, server: Libvirtd, guest_image: Path) -> None:
     """Without a boot: two of the same name, one whose address changes, and one on a network without DHCP."""
     (node,) = driver.available_nodes()
     one, twin = guest(15, "front"), guest(16, "front")
@@ -272,7 +272,7 @@ def test_networks_are_kept_while_a_guest_is_on_them(driver: Driver, server: Libv
     assert networks(server) == {}
 
 
-def test_networks_go_with_their_last_guests(driver: Driver, server: Libvirtd, guest_image: Path) -> None:
+def test_networks_go_with_their_last_guests(driver: ComputeDriver, server: Libvirtd, guest_image: Path) -> None:
     """Also when two go at the same time, and when a guest has two interfaces on its network."""
     (node,) = driver.available_nodes()
     twice = instance(hostname="twice", network_info=(vif(15), vif(16)))
@@ -288,7 +288,9 @@ def test_networks_go_with_their_last_guests(driver: Driver, server: Libvirtd, gu
         assert networks(server) == {}
 
 
-def test_changes_of_subnets_reach_a_network_with_guests(driver: Driver, server: Libvirtd, guest_image: Path) -> None:
+def test_changes_of_subnets_reach_a_network_with_guests(
+    driver: ComputeDriver, server: Libvirtd, guest_image: Path
+) -> None:
     (node,) = driver.available_nodes()
     reachable = partial(msgspec.structs.replace, reachable=True)
     first = instance(network_info=(reachable(vif(15)),))
@@ -324,7 +326,7 @@ def test_host_makes_no_network_in_its_own_routes(tmp_path: Path, server: Libvirt
 
 
 def test_host_without_the_bridge_refuses_and_another_one_may_have_it(
-    driver: Driver, server: Libvirtd, guest_image: Path
+    driver: ComputeDriver, server: Libvirtd, guest_image: Path
 ) -> None:
     (node,) = driver.available_nodes()
     tagged = vif(15, network_type="vlan", physical_network="dc1", segmentation_id=7)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from minova.objects.network.vif import NEUTRON, Vif, VifAddress, VifSubnet, tap_name
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 from tests.cluster import wait_for
 from tests.integration.virt.guest_console import GuestConsole
 from tests.integration.virt.test_guest import instance, load, remove_all
@@ -47,14 +47,16 @@ def namespace() -> Iterator[tuple[Namespace, str]]:
 
 
 @pytest.fixture
-def driver(tmp_path: Path, namespace: tuple[Namespace, str]) -> Iterator[Driver]:
+def driver(tmp_path: Path, namespace: tuple[Namespace, str]) -> Iterator[ComputeDriver]:
     driver = load(tmp_path, namespace[1])
     yield driver
     remove_all(driver)
     driver.close()
 
 
-def test_frames_pass_bridges_and_taps(driver: Driver, namespace: tuple[Namespace, str], guest_image: Path) -> None:
+def test_frames_pass_bridges_and_taps(
+    driver: ComputeDriver, namespace: tuple[Namespace, str], guest_image: Path
+) -> None:
     host, uri = namespace
     bridged, tapped = vif(1, "bridge"), vif(2, "tap")
     one = instance(network_info=(bridged, tapped))

@@ -12,7 +12,7 @@ import pytest
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.hosts.numa import InstanceNUMACell, InstanceNUMATopology
 from minova.objects.servers.instance import Instance
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 from tests.cluster import wait_for
 from tests.integration.virt.test_guest import instance, load, remove_all
 from tests.servers.huge_pages import huge_pages
@@ -41,7 +41,7 @@ FLAVOR = Flavor(flavorid="2", name="cells", vcpus=3, memory_mb=160, root_gb=1)
 
 
 @pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory, libvirt_uri: str) -> Iterator[Driver]:
+def driver(tmp_path_factory: pytest.TempPathFactory, libvirt_uri: str) -> Iterator[ComputeDriver]:
     with huge_pages(FLAVOR.memory_mb * 1024 // PAGE_KB):
         driver = load(tmp_path_factory.mktemp("cells"), libvirt_uri)
         try:
@@ -52,7 +52,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory, libvirt_uri: str) -> Iterat
 
 
 @pytest.fixture(scope="module")
-def guest(driver: Driver, guest_image: Path) -> Instance:
+def guest(driver: ComputeDriver, guest_image: Path) -> Instance:
     one = instance(flavor=FLAVOR, numa_topology=FITTED)
     driver.prepare(one, driver.available_nodes()[0], 1, guest_image)
     driver.power_on(one)
@@ -85,7 +85,7 @@ def test_libvirt_has_the_pins_and_the_cells(domain: Any) -> None:
     ]
 
 
-def test_the_guest_sees_its_cells(driver: Driver, guest: Instance) -> None:
+def test_the_guest_sees_its_cells(driver: ComputeDriver, guest: Instance) -> None:
     wait_for("READY", lambda: "MINOVA-GUEST READY" in driver.console_output(guest.uuid, None))
     nodes = NODE.findall(driver.console_output(guest.uuid, None))
     assert [(number, cpus) for number, cpus, _ in nodes] == [("0", "0-1"), ("1", "2")]

@@ -12,7 +12,7 @@ from minova.objects.catalogue.image import Image
 from minova.objects.network.network import VLAN
 from minova.objects.network.vif import Vif, VifAddress, VifSubnet
 from minova.objects.servers.instance import Instance
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 from tests.cluster import wait_for
 from tests.integration.virt.guest_console import GuestConsole
 from tests.integration.virt.test_guest import instance, load, remove_all
@@ -32,7 +32,7 @@ def server() -> Iterator[Libvirtd]:
 
 
 @pytest.fixture
-def driver(tmp_path: Path, server: Libvirtd) -> Iterator[Driver]:
+def driver(tmp_path: Path, server: Libvirtd) -> Iterator[ComputeDriver]:
     pid = (server.directory / "server.pid").read_text().strip()
     for words in (("add", BRIDGE, "type", "bridge", "forward_delay", "0"), ("set", BRIDGE, "up")):
         subprocess.run(["nsenter", "-t", pid, "-n", "ip", "link", *words], check=True)
@@ -59,7 +59,7 @@ def vif(number: int) -> Vif:
 # The XML is compared by tests/unit/virt/libvirt/xml/test_addresses_xml.py by day.
 @pytest.mark.skipif(os.environ.get("MINOVA_TABLE") != "all", reason="nightly: MINOVA_TABLE, it needs five boots")
 def test_bug_an_interface_attached_to_a_running_guest_moved_at_the_next_hard_reboot(
-    tmp_path: Path, server: Libvirtd, driver: Driver, guest_image: Path
+    tmp_path: Path, server: Libvirtd, driver: ComputeDriver, guest_image: Path
 ) -> None:
     image = Image(id="i", disk_format="qcow2", properties={"hw_machine_type": "q35", "hw_rng_model": "virtio"})
     one = instance(image=image, network_info=(vif(5),))

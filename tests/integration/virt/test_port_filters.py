@@ -18,7 +18,7 @@ from minova.objects.network.network import EGRESS, INGRESS, AddressPair
 from minova.objects.network.vif import Vif, VifAddress, VifRule, VifSubnet, network_name, tap_name
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 from tests.cluster import wait_for
 from tests.integration.virt.guest_console import GuestConsole
 from tests.integration.virt.host_socket import metadata_service
@@ -48,7 +48,7 @@ with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as packet
 class Pair(NamedTuple):
     """Two guests that run, their consoles, and the namespace that is their host."""
 
-    driver: Driver
+    driver: ComputeDriver
     server: Libvirtd
     front: Instance
     back: Instance

@@ -9,7 +9,7 @@ from oslo_utils import units
 
 from minova.errors import DiskFull, HypervisorError, InvalidConfiguration
 from minova.virt import programs
-from minova.virt.programs import NOBODY, Limits, write_with
+from minova.virt.programs import NOBODY, RunLimits, write_with
 
 REPORT = """\
 import os, resource, sys
@@ -21,8 +21,8 @@ print(os.getuid(), os.getgid(), os.getgroups(), limits, rights, sorted(os.enviro
 """
 
 
-def told(path: Path, program: str, limits: Limits | None = None) -> str:
-    write_with(path, [sys.executable, "-I", "-c", program], limits or Limits())
+def told(path: Path, program: str, limits: RunLimits | None = None) -> str:
+    write_with(path, [sys.executable, "-I", "-c", program], limits or RunLimits())
     return path.read_text()
 
 
@@ -30,7 +30,7 @@ def test_a_program_of_root_runs_as_nobody_with_limits_and_nothing_of_the_service
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MINOVA_SECRET", "x")
-    limits = Limits(cpu=7, memory=512 * units.Mi, file_size=3 * units.Mi, open_files=33)
+    limits = RunLimits(cpu=7, memory=512 * units.Mi, file_size=3 * units.Mi, open_files=33)
     folder = tmp_path / "closed"
     folder.mkdir(mode=0o700)
     words = told(folder / "file", REPORT, limits)
@@ -63,7 +63,7 @@ def test_what_is_beyond_its_limits_fails(tmp_path: Path, program: str, why: str)
     if "for _ in" in program:
         text = "import sys; kept = []\nwhile True: kept.append(open('/dev/null'))"
     with pytest.raises(HypervisorError, match=why):
-        told(tmp_path / "file", text, Limits(cpu=1, memory=512 * units.Mi, file_size=8 * units.Mi, open_files=32))
+        told(tmp_path / "file", text, RunLimits(cpu=1, memory=512 * units.Mi, file_size=8 * units.Mi, open_files=32))
 
 
 def test_a_full_disk_has_its_own_error(tmp_path: Path) -> None:

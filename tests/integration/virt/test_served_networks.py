@@ -20,7 +20,7 @@ from minova.objects.network.network import FLAT, LOCAL, STATEFUL, HostRoute
 from minova.objects.network.vif import Vif, VifAddress, VifSubnet, tap_name
 from minova.virt.namespaces import dnsmasq
 from minova.virt.namespaces.kernel import within
-from minova.virt.namespaces.namespaces import Namespaces
+from minova.virt.namespaces.namespaces import NetworkNamespaces
 from minova.virt.namespaces.network import host_of, network_of
 from tests.cluster import wait_for
 from tests.security.test_local_networks import ask as talk
@@ -54,11 +54,11 @@ def host() -> Iterator[VethHost]:
 
 
 @pytest.fixture
-def networks(host: VethHost) -> Iterator[Namespaces]:
+def networks(host: VethHost) -> Iterator[NetworkNamespaces]:
     # Not in pytest's folders, which dnsmasq's user may not read.
     with tempfile.TemporaryDirectory(prefix="minova-dhcp-") as folder:
         Path(folder).chmod(0o755)
-        made = Namespaces(Path(folder) / "run", host.path, f"@{host.name}", lambda: {BRIDGE})
+        made = NetworkNamespaces(Path(folder) / "run", host.path, f"@{host.name}", lambda: {BRIDGE})
         yield made
         for network_id in made.records():
             made.remove(network_id)
@@ -76,7 +76,7 @@ def vif(kind: str, *subnets: VifSubnet, **more: Any) -> Vif:
     )
 
 
-def plug(host: VethHost, networks: Namespaces, one: Vif, name: str = "web") -> VethGuest:
+def plug(host: VethHost, networks: NetworkNamespaces, one: Vif, name: str = "web") -> VethGuest:
     """As the driver does it: the network, the interface, then the guest."""
     over = "" if one.network_type == LOCAL else BRIDGE
     if NETWORK not in networks.records():
@@ -115,7 +115,9 @@ def routes6(guest: VethGuest) -> str:
 
 
 @pytest.mark.parametrize("kind", [FLAT, LOCAL])
-def test_guest_has_its_addresses_and_routes_from_its_host(host: VethHost, networks: Namespaces, kind: str) -> None:
+def test_guest_has_its_addresses_and_routes_from_its_host(
+    host: VethHost, networks: NetworkNamespaces, kind: str
+) -> None:
     routes = (HostRoute(destination="203.0.113.0/24", nexthop="192.0.2.9"),)
     guest = plug(host, networks, vif(kind, msgspec.structs.replace(FOUR, host_routes=routes), SLAAC, GIVEN))
     answer = ask(guest, "4")
@@ -137,7 +139,7 @@ def test_guest_has_its_addresses_and_routes_from_its_host(host: VethHost, networ
     assert ask(stranger, "4", OTHER) == {}
 
 
-def test_several_subnets_of_one_network_without_gateways(host: VethHost, networks: Namespaces) -> None:
+def test_several_subnets_of_one_network_without_gateways(host: VethHost, networks: NetworkNamespaces) -> None:
     bare = msgspec.structs.replace(FOUR, gateway_ip=None, dns_nameservers=())
     first = plug(host, networks, vif(LOCAL, bare, subnets=(bare, SECOND)))
     second = plug(host, networks, vif(LOCAL, SECOND, subnets=(bare, SECOND), mac_address=OTHER), "db")
@@ -168,7 +170,7 @@ def resolve(guest: VethGuest, name: str, server: str) -> str:
     return guest.python(RESOLVE, name, server).strip()
 
 
-def test_bug_server_ends_when_it_reads_its_files_after_a_request(host: VethHost, networks: Namespaces) -> None:
+def test_bug_server_ends_when_it_reads_its_files_after_a_request(host: VethHost, networks: NetworkNamespaces) -> None:
     """dnsmasq 2.90 frees tags of interfaces that a request has linked to others: the next request ended it."""
     guest = plug(host, networks, vif(LOCAL, FOUR, GIVEN))
     before = dnsmasq.running(folder_of(networks))
@@ -189,7 +191,7 @@ def test_bug_server_ends_when_it_reads_its_files_after_a_request(host: VethHost,
     assert dnsmasq.running(folder_of(networks)) == before
 
 
-def test_renamed_server_is_found_by_its_new_name_at_once(host: VethHost, networks: Namespaces) -> None:
+def test_renamed_server_is_found_by_its_new_name_at_once(host: VethHost, networks: NetworkNamespaces) -> None:
     options = (
         DhcpOption(opt_name="tftp-server", opt_value="192.0.2.8"),
         DhcpOption(opt_name="59", opt_value="http://boot.example/x", ip_version=6),
@@ -214,11 +216,11 @@ def test_renamed_server_is_found_by_its_new_name_at_once(host: VethHost, network
     assert dnsmasq.running(folder_of(networks)) == before
 
 
-def folder_of(networks: Namespaces) -> Path:
+def folder_of(networks: NetworkNamespaces) -> Path:
     return next(networks._networks.iterdir())
 
 
-def test_stateless_guests_learn_the_resolvers(host: VethHost, networks: Namespaces) -> None:
+def test_stateless_guests_learn_the_resolvers(host: VethHost, networks: NetworkNamespaces) -> None:
     guest = plug(host, networks, vif(FLAT, PLAIN))
     wait_for("the advertised address", lambda: has_six(guest, ADDRESSES["6c"]))
     answer = ask(guest, "stateless")
@@ -227,7 +229,7 @@ def test_stateless_guests_learn_the_resolvers(host: VethHost, networks: Namespac
 
 
 def test_nothing_of_the_server_leaves_its_host_and_nothing_foreign_comes_in(
-    host: VethHost, networks: Namespaces
+    host: VethHost, networks: NetworkNamespaces
 ) -> None:
     guest = plug(host, networks, vif(FLAT, FOUR, SLAAC, GIVEN))
     # A machine of the physical network, which has the address of a guest, and another that serves DHCP there itself.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from minova.cli.output.columns import printable
-from minova.cli.wait import LiveProgress, Progress, TimedOut, failures, wait_for_builds, wait_until_gone
+from minova.cli.wait import Progress, TerminalProgress, TimedOut, failures, wait_for_builds, wait_until_gone
 
 
 class Clock:
@@ -47,7 +47,7 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("narrow")
 def test_live_progress_goes_up_over_what_it_wrote() -> None:
     out = io.StringIO()
-    progress = LiveProgress(out, Clock())
+    progress = TerminalProgress(out, Clock())
     for task in ("scheduling", "spawning"):
         progress.show([server("web-1", task=task), server("web-2", task=task)])
     assert out.getvalue().count("\x1b[2A") == 1
@@ -57,7 +57,7 @@ def test_live_progress_goes_up_over_what_it_wrote() -> None:
 @pytest.mark.usefixtures("narrow")
 def test_live_progress_never_wraps_and_never_scrolls() -> None:
     out = io.StringIO()
-    LiveProgress(out, Clock()).show([server("w" * 100 + str(number)) for number in range(50)])
+    TerminalProgress(out, Clock()).show([server("w" * 100 + str(number)) for number in range(50)])
     lines = re.sub(r"\x1b\[\d*[A-Z]|\r", "", out.getvalue()).split("\n")
     assert max(map(len, lines)) < 40
     assert out.getvalue().count("\n") <= 6

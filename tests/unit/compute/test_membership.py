@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from minova import errors
-from minova.compute.membership import Membership
-from minova.objects.hosts.cloud import LOST, OTHER_CLOUD, CloudState, Mark, Seen
+from minova.compute.membership import CloudMembership
+from minova.objects.hosts.cloud import LOST, OTHER_CLOUD, CloudState, CounterMark, WitnessRecord
 from minova.safe_mode import SafeMode
 from minova.witness import Witness
 
-STATE = CloudState(uuid="own", history="first", marks=(Mark("a", 1, 1.0),))
-SAFE = CloudState(uuid="own", history="first", marks=(Mark("b", 1, 2.0),), safe_mode=LOST)
+STATE = CloudState(uuid="own", history="first", marks=(CounterMark("a", 1, 1.0),))
+SAFE = CloudState(uuid="own", history="first", marks=(CounterMark("b", 1, 2.0),), safe_mode=LOST)
 
 
 class Host:
@@ -21,7 +21,9 @@ class Host:
         self.learned: list[str] = []
         self.safe_mode = SafeMode()
         self.file = folder / "cloud"
-        self.membership = Membership(self.safe_mode, Witness(self.file), learn=self.learned.append, ticks=lambda: 0.0)
+        self.membership = CloudMembership(
+            self.safe_mode, Witness(self.file), learn=self.learned.append, ticks=lambda: 0.0
+        )
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def host(tmp_path: Path) -> Host:
 
 def test_a_new_host_joins_the_cloud_of_the_first_answer(host: Host) -> None:
     assert (host.learned, host.safe_mode.reason) == (["own"], None)
-    assert Witness(host.file).seen == Seen(uuid="own", history="first", marks=STATE.marks)
+    assert Witness(host.file).seen == WitnessRecord(uuid="own", history="first", marks=STATE.marks)
 
 
 def test_a_restarted_host_belongs_to_its_cloud_before_any_answer(host: Host, tmp_path: Path) -> None:
@@ -48,7 +50,7 @@ def test_answers_of_the_last_release_change_nothing(host: Host) -> None:
 
 def test_in_safe_mode_it_learns_nothing(host: Host) -> None:
     host.membership.take(SAFE)
-    assert host.membership.seen == Seen(uuid="own", history="first", marks=STATE.marks)
+    assert host.membership.seen == WitnessRecord(uuid="own", history="first", marks=STATE.marks)
 
 
 def test_the_end_of_safe_mode_is_told_once(host: Host) -> None:
@@ -62,7 +64,7 @@ def test_the_end_of_safe_mode_is_told_once(host: Host) -> None:
 def test_no_answer_of_another_cloud_moves_it(host: Host, safe_mode: str | None) -> None:
     host.membership.take(CloudState(uuid="other", history="x", safe_mode=safe_mode))
     assert host.safe_mode.reason == OTHER_CLOUD
-    assert host.membership.seen == Seen(uuid="own", history="first", marks=STATE.marks)
+    assert host.membership.seen == WitnessRecord(uuid="own", history="first", marks=STATE.marks)
     assert host.learned == ["own"]
 
 

@@ -1,20 +1,20 @@
 """Lines of owners: places that all share, and what becomes of the messages of an owner that has too many."""
 
-from minova.concurrency.owner_lines import Entry, OwnerLines
+from minova.concurrency.owner_lines import LineEntry, OwnerLines
 
 
 def test_an_owner_with_all_its_places_waits_and_others_do_not() -> None:
     lines: OwnerLines[int] = OwnerLines(places=2, most_waiting=2)
     assert [lines.enter("a", number) for number in range(5)] == [
-        Entry.NOW,
-        Entry.NOW,
-        Entry.WAITS,
-        Entry.LAST,
-        Entry.DROPPED,
+        LineEntry.NOW,
+        LineEntry.NOW,
+        LineEntry.WAITS,
+        LineEntry.LAST,
+        LineEntry.DROPPED,
     ]
-    assert lines.enter("b", 0) is Entry.NOW
+    assert lines.enter("b", 0) is LineEntry.NOW
     assert [lines.leave("a") for _ in range(4)] == [2, 3, None, None]
-    assert lines.enter("a", 9) is Entry.NOW
+    assert lines.enter("a", 9) is LineEntry.NOW
 
 
 def test_bug_a_steady_flood_says_so_at_each_message() -> None:
@@ -23,7 +23,7 @@ def test_bug_a_steady_flood_says_so_at_each_message() -> None:
     for number in range(100):
         lines.leave("a")
         seen.append(lines.enter("a", number))
-    assert seen.count(Entry.LAST) == 1
+    assert seen.count(LineEntry.LAST) == 1
     while lines.leave("a") is not None:
         pass
-    assert [lines.enter("a", number) for number in range(3)][-1] is Entry.LAST
+    assert [lines.enter("a", number) for number in range(3)][-1] is LineEntry.LAST

@@ -9,7 +9,7 @@ from minova import conf as configuration
 from minova import errors, log
 from minova.cmd import manage
 from minova.conf import foreign_options
-from minova.conf.foreign_options import Finding, Meaning, Registered
+from minova.conf.foreign_options import Meaning, OptionFinding, RegisteredOptions
 from minova.conf.nova_options import AUTH, ELSEWHERE, GROUPS, NO_EFFECT, PROTECTING
 
 FILES = Path(__file__).parent / "files"
@@ -38,8 +38,8 @@ def read(*files: Path) -> cfg.ConfigOpts:
     return conf
 
 
-def found_in(name: str) -> list[Finding]:
-    registered = Registered(read(), tuple(configuration.older_names()))
+def found_in(name: str) -> list[OptionFinding]:
+    registered = RegisteredOptions(read(), tuple(configuration.older_names()))
     return foreign_options.findings(registered, [FILES / f"{name}.conf"])
 
 
@@ -116,7 +116,7 @@ def test_options_without_effect_are_one_warning(tmp_path: Path) -> None:
 
 
 def test_the_tables_are_of_options_that_minova_lacks() -> None:
-    registered = Registered(read(), ())
+    registered = RegisteredOptions(read(), ())
     messaging = {
         ("DEFAULT", "transport_url"),
         *((group, name) for group, name in ELSEWHERE.values() if "messaging" in group),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from minova.consoleproxy.places import IDLE, Client, Places
+from minova.consoleproxy.places import IDLE, ConsoleClient, ConsolePlaces
 
 
 class Clock:
@@ -28,16 +28,16 @@ def sockets() -> Iterator[list[socket.socket]]:
         each.close()
 
 
-def served(places: Places, sockets: list[socket.socket], *, is_console: bool = False) -> Client:
+def served(places: ConsolePlaces, sockets: list[socket.socket], *, is_console: bool = False) -> ConsoleClient:
     client = places.take("192.0.2.1")
-    assert isinstance(client, Client)
+    assert isinstance(client, ConsoleClient)
     ours, theirs = socket.socketpair()
     sockets += [ours, theirs]
     client.connection, client.is_console = ours, is_console
     return client
 
 
-def is_closed(client: Client) -> bool:
+def is_closed(client: ConsoleClient) -> bool:
     client.connection.setblocking(False)
     try:
         return bool(client.connection.recv(1) == b"")
@@ -48,7 +48,7 @@ def is_closed(client: Client) -> bool:
 def test_connection_without_a_console_makes_room_before_an_idle_console(
     clock: Clock, sockets: list[socket.socket]
 ) -> None:
-    places = Places(10, 2, clock)
+    places = ConsolePlaces(10, 2, clock)
     console = served(places, sockets, is_console=True)
     clock.now = 2 * IDLE
     opening = served(places, sockets)
@@ -61,7 +61,7 @@ def test_connection_without_a_console_makes_room_before_an_idle_console(
 
 
 def test_console_without_data_makes_room_after_a_while(clock: Clock, sockets: list[socket.socket]) -> None:
-    places = Places(10, 2, clock)
+    places = ConsolePlaces(10, 2, clock)
     used, idle = [served(places, sockets, is_console=True) for _ in range(2)]
     clock.now = IDLE - 1
     assert isinstance(places.take("192.0.2.1"), str)
@@ -70,14 +70,14 @@ def test_console_without_data_makes_room_after_a_while(clock: Clock, sockets: li
     served(places, sockets, is_console=True)
     assert [is_closed(client) for client in (used, idle)] == [False, True]
     assert isinstance(places.take("192.0.2.1"), str)
-    assert isinstance(places.take("192.0.2.2"), Client)
+    assert isinstance(places.take("192.0.2.2"), ConsoleClient)
 
 
 def test_all_connections_together_are_bounded(clock: Clock, sockets: list[socket.socket]) -> None:
-    places = Places(2, 2, clock)
+    places = ConsolePlaces(2, 2, clock)
     first = served(places, sockets, is_console=True)
     served(places, sockets, is_console=True)
     assert places.take("192.0.2.2") == "[consoleproxy] max_connections are open"
     places.free(first)
     places.free(first)
-    assert isinstance(places.take("192.0.2.2"), Client)
+    assert isinstance(places.take("192.0.2.2"), ConsoleClient)

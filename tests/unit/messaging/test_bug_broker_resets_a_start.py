@@ -7,8 +7,8 @@ import pytest
 
 from minova import errors
 from minova.backoff import Backoff
-from minova.messaging.rpc import Servers
-from minova.service import Service
+from minova.messaging.rpc import RpcServers
+from minova.service import RpcService
 from tests.unit.test_service import Book
 
 
@@ -39,7 +39,7 @@ def test_what_could_not_start_starts_at_the_next_call_and_the_others_do_not_star
         return made[-1]
 
     outages.append(lost())
-    servers = Servers([maker, maker])
+    servers = RpcServers([maker, maker])
     with pytest.raises(errors.ServiceUnavailable, match="Connection reset"):
         servers.start()
     servers.start()
@@ -49,13 +49,13 @@ def test_what_could_not_start_starts_at_the_next_call_and_the_others_do_not_star
 
 def test_an_error_that_is_not_the_brokers_ends_the_start() -> None:
     with pytest.raises(KeyError):
-        Servers([lambda: Listener([KeyError("a defect")])]).start()
+        RpcServers([lambda: Listener([KeyError("a defect")])]).start()
 
 
 def test_a_service_listens_once_the_broker_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("minova.service.BACKOFF", Backoff(first=0.001, longest=0.001))
     book, outages = Book(), [lost(), ConnectionResetError(104, "Connection reset by peer")]
-    service = Service("minova-any", book, lambda: Servers([lambda: Listener(outages)]), threading.Event())
+    service = RpcService("minova-any", book, lambda: RpcServers([lambda: Listener(outages)]), threading.Event())
     service.start()
     assert outages == []
     assert book.notes == ["init_host", "pre_start_hook", "post_start_hook", "periodic_tasks"]

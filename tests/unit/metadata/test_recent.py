@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from minova.metadata.recent import BURST, MAX_CALLERS, RATE, Rates, Recent
+from minova.metadata.recent import BURST, MAX_CALLERS, RATE, Rates, RecentValues
 
 
 class Clock:
@@ -17,7 +17,7 @@ class Clock:
 
 def test_values_are_kept_for_their_time_by_caller() -> None:
     clock, reads = Clock(), iter(range(10))
-    recent: Recent[int] = Recent(1.0, clock)
+    recent: RecentValues[int] = RecentValues(1.0, clock)
 
     def get(caller: str) -> int:
         return recent.get(caller, lambda: next(reads), KeyError)
@@ -33,7 +33,7 @@ def test_values_are_kept_for_their_time_by_caller() -> None:
 
 def test_age_counts_from_when_the_reading_began() -> None:
     clock = Clock()
-    recent: Recent[int] = Recent(1.0, clock)
+    recent: RecentValues[int] = RecentValues(1.0, clock)
 
     def slow() -> int:
         clock.now += 5
@@ -44,7 +44,7 @@ def test_age_counts_from_when_the_reading_began() -> None:
 
 
 def test_absence_is_kept_and_a_failure_is_not() -> None:
-    recent: Recent[int] = Recent(1.0, Clock())
+    recent: RecentValues[int] = RecentValues(1.0, Clock())
     reads = []
 
     def fail(error: Exception) -> int:
@@ -60,7 +60,7 @@ def test_absence_is_kept_and_a_failure_is_not() -> None:
 
 
 def test_requests_at_the_same_time_read_once() -> None:
-    recent: Recent[int] = Recent(1.0, Clock())
+    recent: RecentValues[int] = RecentValues(1.0, Clock())
     all_came, reads = threading.Barrier(8, timeout=30), iter(range(8))
 
     def ask(_: int) -> int:
@@ -72,7 +72,7 @@ def test_requests_at_the_same_time_read_once() -> None:
 
 
 def test_callers_that_are_remembered_are_bounded() -> None:
-    recent: Recent[int] = Recent(1.0, Clock())
+    recent: RecentValues[int] = RecentValues(1.0, Clock())
     rates = Rates(Clock())
     for caller in range(MAX_CALLERS + 10):
         recent.get(caller, lambda: 1, KeyError)

@@ -16,7 +16,7 @@ from minova.objects.actions.rebuild import InjectedFile
 from minova.objects.hosts import cloud
 from tests.fakes.typed_values import of
 
-CROSS_NOTHING = (ServerAction, Arguments, InjectedFile, cloud.Shown)
+CROSS_NOTHING = (ServerAction, Arguments, InjectedFile, cloud.DatabaseState)
 
 
 def structs() -> list[Any]:

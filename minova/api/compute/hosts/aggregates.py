@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers.boot_files import with_boot_files
 from minova.api.http import names, times
 from minova.api.http.call import Call
@@ -84,45 +84,45 @@ class AggregateView(AggregateBrief, frozen=True, kw_only=True):
 ANSWER_HISTORY = History(AggregateBrief, added("2.41", "uuid"))
 
 
-def list_aggregates(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_aggregates(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         return {"aggregates": [view(call, aggregate) for aggregate in aggregates.all_of(session).values()]}
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
-    wanted = _id(call)
+def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
+    aggregate_id = _id(call)
     with api.db.read() as session:
-        aggregate = aggregates.all_of(session).get(wanted)
+        aggregate = aggregates.all_of(session).get(aggregate_id)
     if aggregate is None:
-        raise errors.NotFound(f"Aggregate {wanted} could not be found.")
+        raise errors.NotFound(f"Aggregate {aggregate_id} could not be found.")
     return {"aggregate": view(call, aggregate)}
 
 
-def create(api: Collaborators, call: Call) -> dict[str, Any]:
+def create(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     body: NewAggregate = call.body.aggregate
     name = names.checked("Aggregate name", body.name)
     metadata = {} if body.availability_zone is None else {ZONE: _zone(body.availability_zone)}
-    made = api.conductor.create_aggregate(call.ctx, name=name, metadata=metadata)
-    return {"aggregate": call.shown(ANSWER_HISTORY, AggregateBrief(**_brief(made)))}
+    aggregate = api.conductor.create_aggregate(call.ctx, name=name, metadata=metadata)
+    return {"aggregate": call.shown(ANSWER_HISTORY, AggregateBrief(**_brief(aggregate)))}
 
 
-def update(api: Collaborators, call: Call) -> dict[str, Any]:
+def update(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     body: Changes = call.body.aggregate
-    wanted = _id(call)
+    aggregate_id = _id(call)
     if body.name is msgspec.UNSET and body.availability_zone is msgspec.UNSET:
         raise errors.BadRequest("Invalid input for aggregate: it needs a name or an availability_zone.")
     name = None if isinstance(body.name, msgspec.UnsetType) else names.checked("Aggregate name", body.name.strip())
     zone = body.availability_zone
     metadata = {} if isinstance(zone, msgspec.UnsetType) else {ZONE: zone if zone is None else _zone(zone)}
-    changed = api.conductor.update_aggregate(call.ctx, aggregate_id=wanted, name=name, metadata=metadata)
+    changed = api.conductor.update_aggregate(call.ctx, aggregate_id=aggregate_id, name=name, metadata=metadata)
     return {"aggregate": view(call, changed)}
 
 
-def delete(api: Collaborators, call: Call) -> None:
+def delete(api: ComputeApiCollaborators, call: Call) -> None:
     api.conductor.delete_aggregate(call.ctx, aggregate_id=_id(call))
 
 
-def act(api: Collaborators, call: Call) -> dict[str, Any]:
+def act(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Runs the action, which is the only key of the body.
 
     Raises BadRequest if there is no such action, or not exactly one.
@@ -133,26 +133,26 @@ def act(api: Collaborators, call: Call) -> dict[str, Any]:
     if name not in _ACTIONS:
         raise errors.BadRequest(f"There is no such action: {name[:64]}. There are {', '.join(_ACTIONS)}.")
     decoder, work = _ACTIONS[name]
-    wanted = _id(call)
+    aggregate_id = _id(call)
     try:
         action = decoder.from_builtins(arguments)
     except msgspec.ValidationError as error:
         raise errors.BadRequest(f"Invalid input for {name}: {error}") from None
-    return {"aggregate": view(call, work(api, call, wanted, action))}
+    return {"aggregate": view(call, work(api, call, aggregate_id, action))}
 
 
-def cache_images(api: Collaborators, call: Call) -> None:
+def cache_images(api: ComputeApiCollaborators, call: Call) -> None:
     """As in Nova, the aggregate is looked up first, and an image need not be active."""
     body: CacheImages = call.body
-    wanted = _id(call)
+    aggregate_id = _id(call)
     ids = [_image_id(each.id) for each in body.cache]
     if len({*ids}) < len(ids):
         raise errors.BadRequest("Duplicate images in request")
     with api.db.read() as session:
-        if wanted not in aggregates.all_of(session):
-            raise errors.NotFound(f"Aggregate {wanted} could not be found.")
+        if aggregate_id not in aggregates.all_of(session):
+            raise errors.NotFound(f"Aggregate {aggregate_id} could not be found.")
         images = tuple(_image(api, call, session, image_id) for image_id in ids)
-    api.conductor.cache_images(call.ctx, aggregate_id=wanted, images=images)
+    api.conductor.cache_images(call.ctx, aggregate_id=aggregate_id, images=images)
 
 
 def _image_id(text: str) -> str:
@@ -164,29 +164,29 @@ def _image_id(text: str) -> str:
         ) from None
 
 
-def _image(api: Collaborators, call: Call, session: Session, image_id: str) -> Image:
+def _image(api: ComputeApiCollaborators, call: Call, session: Session, image_id: str) -> Image:
     image = api.images.visible(session, image_id, call)
     if image is None:
         raise errors.BadRequest(f"Image {image_id} could not be found.")
     return with_boot_files(api, call, session, image)
 
 
-def _add_host(api: Collaborators, call: Call, aggregate_id: int, body: OneHost) -> Aggregate:
+def _add_host(api: ComputeApiCollaborators, call: Call, aggregate_id: int, body: OneHost) -> Aggregate:
     return api.conductor.add_host_to_aggregate(call.ctx, aggregate_id=aggregate_id, host=body.host)
 
 
-def _remove_host(api: Collaborators, call: Call, aggregate_id: int, body: OneHost) -> Aggregate:
+def _remove_host(api: ComputeApiCollaborators, call: Call, aggregate_id: int, body: OneHost) -> Aggregate:
     return api.conductor.remove_host_from_aggregate(call.ctx, aggregate_id=aggregate_id, host=body.host)
 
 
-def _set_metadata(api: Collaborators, call: Call, aggregate_id: int, body: Metadata) -> Aggregate:
+def _set_metadata(api: ComputeApiCollaborators, call: Call, aggregate_id: int, body: Metadata) -> Aggregate:
     zone = body.metadata.get(ZONE)
     if zone:
         _zone(zone)
     return api.conductor.update_aggregate(call.ctx, aggregate_id=aggregate_id, name=None, metadata=body.metadata)
 
 
-_ACTIONS: dict[str, tuple[Decoder[Any], Callable[[Collaborators, Call, int, Any], Aggregate]]] = {
+_ACTIONS: dict[str, tuple[Decoder[Any], Callable[[ComputeApiCollaborators, Call, int, Any], Aggregate]]] = {
     "add_host": (Decoder(OneHost), _add_host),
     "remove_host": (Decoder(OneHost), _remove_host),
     "set_metadata": (Decoder(Metadata), _set_metadata),
@@ -225,13 +225,13 @@ def _zone(name: str) -> str:
 
 def _id(call: Call) -> int:
     """Raises BadRequest if the id is not a number, NotFound if it is too large for the database."""
-    wanted = call.path["aggregate_id"]
-    if not re.fullmatch(r"-?[0-9]{1,18}", wanted):
-        raise errors.BadRequest(f"Invalid input for the ID of an aggregate: {wanted[:64]} is not a whole number.")
+    aggregate_id = call.path["aggregate_id"]
+    if not re.fullmatch(r"-?[0-9]{1,18}", aggregate_id):
+        raise errors.BadRequest(f"Invalid input for the ID of an aggregate: {aggregate_id[:64]} is not a whole number.")
     # The largest id in the database.
-    if not 0 <= int(wanted) <= 0x7FFFFFFF:
-        raise errors.NotFound(f"Aggregate {wanted} could not be found.")
-    return int(wanted)
+    if not 0 <= int(aggregate_id) <= 0x7FFFFFFF:
+        raise errors.NotFound(f"Aggregate {aggregate_id} could not be found.")
+    return int(aggregate_id)
 
 
 ROUTES: tuple[Route, ...] = (

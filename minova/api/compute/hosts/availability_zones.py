@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.hosts.services import shown_binary, zone_of
 from minova.api.http import times
 from minova.api.http.call import Call
@@ -29,7 +29,7 @@ class ZoneView(msgspec.Struct, frozen=True, kw_only=True):
     hosts: dict[str, dict[str, Any]] | None = None
 
 
-def list_zones(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_zones(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Lists the zones of compute services. The internal zone of all other services is not shown."""
     services, zones = _gathered(api)
     computes = [row for row in services.rows if row.topic == "compute"]
@@ -43,7 +43,7 @@ def list_zones(api: Collaborators, call: Call) -> dict[str, Any]:
     }
 
 
-def list_detail(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_detail(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     services, zones = _gathered(api)
     hosts: dict[str, dict[str, dict[str, Any]]] = {}
     for row in services.rows:
@@ -67,11 +67,11 @@ def list_detail(api: Collaborators, call: Call) -> dict[str, Any]:
 class ServicesInZones(NamedTuple):
     """`zones`: the zone of each service, by the id of the service."""
 
-    services: read_services.Services
+    services: read_services.ServiceLiveness
     zones: dict[int, str]
 
 
-def _gathered(api: Collaborators) -> ServicesInZones:
+def _gathered(api: ComputeApiCollaborators) -> ServicesInZones:
     with api.db.read() as session:
         services = read_services.services(session, api.conf.service_down_time, api.db)
         by_host = availability_zones.by_host(session)

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.hosts import services
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
@@ -52,11 +52,11 @@ class Amounts(msgspec.Struct, frozen=True, kw_only=True):
     disk_gb: int
 
 
-class Resource(msgspec.Struct, frozen=True, kw_only=True):
+class HostResource(msgspec.Struct, frozen=True, kw_only=True):
     resource: Amounts
 
 
-def list_hosts(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_hosts(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Lists the hosts of enabled services. An empty `zone` does not filter."""
     query: HostsQuery = call.query
     with api.db.read() as session:
@@ -71,7 +71,7 @@ def list_hosts(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"hosts": [host for host in hosts if not query.zone or host.zone == query.zone]}
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     host = _service(api, call).host
     with api.db.read() as session:
         node = read_services.first_node_of(session, host)
@@ -88,7 +88,7 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"host": [_resource(host, project, *sums) for project, sums in amounts.items()]}
 
 
-def update(api: Collaborators, call: Call) -> dict[str, Any]:
+def update(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Raises BadRequest if the body has no change; NotSupported for maintenance mode, as Nova with libvirt."""
     changes: HostChanges = call.body
     if changes.status is None and changes.maintenance_mode is None:
@@ -101,7 +101,7 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"host": service.host, "status": "enabled" if enabled else "disabled"}
 
 
-def switch_power(api: Collaborators, call: Call) -> None:
+def switch_power(api: ComputeApiCollaborators, call: Call) -> None:
     """`startup`, `shutdown` and `reboot` of a host. Raises NotSupported, as Nova with libvirt."""
     _service(api, call)
     raise _not_supported()
@@ -111,15 +111,15 @@ def _not_supported() -> NotSupported:
     return NotSupported("The requested functionality is not supported.")
 
 
-def _service(api: Collaborators, call: Call) -> read_services.ServiceRow:
+def _service(api: ComputeApiCollaborators, call: Call) -> read_services.ServiceRow:
     """Returns the compute service of the host. Raises NotFound if there is none."""
     host = call.path["host_name"]
     with api.db.read() as session:
         rows = read_services.services(session, api.conf.service_down_time, api.db).rows
-    found = next((row for row in rows if row.host == host and row.topic == "compute"), None)
-    if found is None:
+    service = next((row for row in rows if row.host == host and row.topic == "compute"), None)
+    if service is None:
         raise _not_found(host)
-    return found
+    return service
 
 
 def _not_found(host: str) -> errors.NotFound:
@@ -134,9 +134,9 @@ def _sums(flavors: list[Flavor]) -> tuple[int, int, int]:
     )
 
 
-def _resource(host: str, project: str, cpu: int, memory_mb: int, disk_gb: int) -> Resource:
+def _resource(host: str, project: str, cpu: int, memory_mb: int, disk_gb: int) -> HostResource:
     amounts = Amounts(host=host, project=project, cpu=cpu, memory_mb=memory_mb, disk_gb=disk_gb)
-    return Resource(resource=amounts)
+    return HostResource(resource=amounts)
 
 
 ROUTES: tuple[Route, ...] = (
@@ -154,7 +154,7 @@ ROUTES: tuple[Route, ...] = (
         path="/v2.1/os-hosts/{host_name}",
         rule="os_compute_api:os-hosts:show",
         handler=show,
-        answer={"host": list[Resource]},
+        answer={"host": list[HostResource]},
         until=(2, 42),
     ),
     Route(

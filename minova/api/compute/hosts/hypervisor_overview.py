@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.hosts import hypervisors
 from minova.api.http import times
 from minova.api.http.call import Call
@@ -27,7 +27,7 @@ from minova.objects.hosts.pci import PciDevice
 from minova.objects.network.physical_networks import segment_of
 from minova.objects.servers.server_status import Status, status_of
 from minova.objects.servers.states import power_state_of
-from minova.objects.unexpected.removal_rules import WHY, Verdict
+from minova.objects.unexpected.removal_rules import WHY, DomainVerdict
 from minova.placement.nodes import inventories
 
 
@@ -146,7 +146,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     unexpected_guests: tuple[GuestOnHost, ...] = ()
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         row = hypervisors.find(call, session)
         node = inventories.with_ratios(session, compute_nodes.to_object(row, pci_devices.of_node(session, row.id)))
@@ -183,7 +183,7 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"overview": overview}
 
 
-def list_audits(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_audits(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Lists the last audit of every node, by id."""
     with api.db.read() as session:
         nodes = read_services.nodes(session, 0, None)
@@ -191,7 +191,7 @@ def list_audits(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"audits": [_brief(node, audits.get(node.id)) for node in nodes]}
 
 
-def act(api: Collaborators, call: Call) -> dict[str, Any]:
+def act(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """`{"audit": null}` audits the node now.
 
     Raises Conflict if its service is down, BadRequest for another action.
@@ -261,7 +261,7 @@ def _unexpected_guests(session: Session, node: models.ComputeNode) -> tuple[Gues
         GuestOnHost(
             id=guest.uuid,
             name=guest.mark.name,
-            why=WHY[Verdict(guest.reason)],
+            why=WHY[DomainVerdict(guest.reason)],
             power_state=power_state_of(guest.mark.power_state).name.lower() if guest.mark.has_domain else "no domain",
         )
         for guest in unexpected.guests_on(session, node.host).values()
@@ -270,7 +270,7 @@ def _unexpected_guests(session: Session, node: models.ComputeNode) -> tuple[Gues
 
 
 def _ports(session: Session, server_ids: Sequence[str]) -> tuple[PortOnHost, ...]:
-    found = vifs.of_instances(session, server_ids)
+    vifs_by_server = vifs.of_instances(session, server_ids)
     return tuple(
         PortOnHost(
             id=vif.port_id,
@@ -283,7 +283,7 @@ def _ports(session: Session, server_ids: Sequence[str]) -> tuple[PortOnHost, ...
             fixed_ips=tuple(address.ip_address for address in vif.addresses),
         )
         for server_id in server_ids
-        for vif in found.get(server_id, ())
+        for vif in vifs_by_server.get(server_id, ())
     )
 
 

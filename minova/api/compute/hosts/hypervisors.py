@@ -7,14 +7,14 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.hosts import uptimes
 from minova.api.http import links
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.http.links import Link
 from minova.api.http.microversions import History, added, changed, removed
-from minova.api.http.structs import Boolean, Page, is_true, page_size
+from minova.api.http.structs import Boolean, PageQuery, is_true, page_size
 from minova.codecs import parse_json
 from minova.db import models
 from minova.db.api_queries import services as read_services
@@ -28,7 +28,7 @@ class NotKnown(errors.MinovaError):
     code = 501
 
 
-class HypervisorsQuery(Page, frozen=True, kw_only=True):
+class HypervisorsQuery(PageQuery, frozen=True, kw_only=True):
     """`hypervisor_hostname_pattern`: a part of the name; paging is refused with it.
     `marker`: the id of the last item of the page before.
     """
@@ -37,11 +37,11 @@ class HypervisorsQuery(Page, frozen=True, kw_only=True):
     with_servers: Boolean = False
 
 
-class OneQuery(msgspec.Struct, frozen=True, kw_only=True):
+class HypervisorQuery(msgspec.Struct, frozen=True, kw_only=True):
     with_servers: Boolean = False
 
 
-class ServerOnHost(msgspec.Struct, frozen=True, kw_only=True):
+class HypervisorServer(msgspec.Struct, frozen=True, kw_only=True):
     uuid: str
     name: str
 
@@ -53,7 +53,7 @@ class HypervisorBrief(msgspec.Struct, frozen=True, kw_only=True):
     hypervisor_hostname: str
     state: str
     status: str
-    servers: tuple[ServerOnHost, ...] | msgspec.UnsetType = msgspec.UNSET
+    servers: tuple[HypervisorServer, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
 class HypervisorUptime(HypervisorBrief, frozen=True, kw_only=True):
@@ -93,7 +93,7 @@ class HypervisorView(HypervisorBrief, frozen=True, kw_only=True):
 _OTHER = ("id", "state", "status", "service", "servers", "uptime", "cpu_info")
 _SAME = tuple(field for field in HypervisorView.__struct_fields__ if field not in _OTHER)
 # Servers by host.
-Servers: TypeAlias = dict[str, list[ServerOnHost]]
+Servers: TypeAlias = dict[str, list[HypervisorServer]]
 BY_UUID = "2.53"
 QUERY_HISTORY = History(
     HypervisorsQuery,
@@ -102,7 +102,7 @@ QUERY_HISTORY = History(
     changed("2.53", "marker", note="is a UUID"),
     strict_since=(2, 53),
 )
-ASKED_OF_ONE = History(OneQuery, added("2.53", "with_servers"), strict_since=(2, 53))
+ASKED_OF_ONE = History(HypervisorQuery, added("2.53", "with_servers"), strict_since=(2, 53))
 ANSWER_HISTORY = History(
     HypervisorView,
     changed("2.28", "cpu_info", note="is an object"),
@@ -117,16 +117,16 @@ ANSWER_HISTORY = History(
 )
 
 
-def list_hypervisors(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_hypervisors(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     return _page(api, call, brief)
 
 
-def list_detail(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_detail(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     answer = _page(api, call, view)
     return answer | {"hypervisors": _with_uptimes(api, call, answer["hypervisors"])}
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         node = find(call, session)
         services = read_services.services(session, api.conf.service_down_time, api.db)
@@ -135,7 +135,7 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"hypervisor": shown}
 
 
-def uptime(api: Collaborators, call: Call) -> dict[str, Any]:
+def uptime(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Raises BadRequest if the service of the host is down, as Nova does, and NotKnown if it is of an older release."""
     with api.db.read() as session:
         node = find(call, session)
@@ -150,12 +150,14 @@ def uptime(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"hypervisor": HypervisorUptime(**msgspec.structs.asdict(shown), uptime=text)}
 
 
-def _with_uptimes(api: Collaborators, call: Call, shown: Sequence[HypervisorView]) -> Sequence[HypervisorView]:
+def _with_uptimes(
+    api: ComputeApiCollaborators, call: Call, shown: Sequence[HypervisorView]
+) -> Sequence[HypervisorView]:
     """Asks the hosts that are up, without a connection to the database, if answers of this microversion have it."""
     if not ANSWER_HISTORY.has("uptime", call.version, everything=call.shows_all):
         return shown
-    found = uptimes.ask(api, call.ctx, {each.service.host for each in shown if each.state == UP})
-    return [msgspec.structs.replace(each, uptime=found.get(each.service.host)) for each in shown]
+    uptime_by_host = uptimes.ask(api, call.ctx, {each.service.host for each in shown if each.state == UP})
+    return [msgspec.structs.replace(each, uptime=uptime_by_host.get(each.service.host)) for each in shown]
 
 
 def find(call: Call, session: Session) -> models.ComputeNode:
@@ -163,35 +165,35 @@ def find(call: Call, session: Session) -> models.ComputeNode:
 
     Raises NotFound if there is none, and from 2.53 on BadRequest if the id is no UUID.
     """
-    wanted = call.path["hypervisor_id"]
+    hypervisor_id = call.path["hypervisor_id"]
     if call.since(BY_UUID):
-        return _by_uuid(session, wanted)
+        return _by_uuid(session, hypervisor_id)
     # Python accepts the digits of other alphabets, and longer numbers do not fit the database.
-    is_id = wanted.isascii() and wanted.isdigit() and len(wanted) < 10
-    node = read_services.node(session, int(wanted)) if is_id else None
+    is_id = hypervisor_id.isascii() and hypervisor_id.isdigit() and len(hypervisor_id) < 10
+    node = read_services.node(session, int(hypervisor_id)) if is_id else None
     if node is None:
-        raise errors.NotFound(f"Compute host {wanted} could not be found.")
+        raise errors.NotFound(f"Compute host {hypervisor_id} could not be found.")
     return node
 
 
-def _by_uuid(session: Session, wanted: str) -> models.ComputeNode:
-    uuid = canonical_uuid(wanted)
+def _by_uuid(session: Session, hypervisor_id: str) -> models.ComputeNode:
+    uuid = canonical_uuid(hypervisor_id)
     if uuid is None:
-        raise errors.BadRequest(f"Invalid uuid {wanted[:64]}")
+        raise errors.BadRequest(f"Invalid uuid {hypervisor_id[:64]}")
     node = read_services.node_by_uuid(session, uuid)
     if node is None:
         raise errors.NotFound(f"Hypervisor with ID '{uuid}' could not be found.")
     return node
 
 
-def search(api: Collaborators, call: Call) -> dict[str, Any]:
+def search(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Until 2.52: lists the nodes whose name contains the text in the path. Raises NotFound if there are none."""
     with api.db.read() as session:
         nodes = _named(session, call.path["hypervisor_id"])
         return {"hypervisors": _shown(api, call, session, nodes, brief)}
 
 
-def servers_of(api: Collaborators, call: Call) -> dict[str, Any]:
+def servers_of(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """The same as `search`, with the servers of the nodes."""
     with api.db.read() as session:
         nodes = _named(session, call.path["hypervisor_id"])
@@ -205,12 +207,12 @@ def _named(session: Session, pattern: str) -> Sequence[models.ComputeNode]:
     return nodes
 
 
-def statistics(api: Collaborators, call: Call) -> dict[str, Any]:
+def statistics(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         return {"hypervisor_statistics": read_services.totals(session)}
 
 
-def _page(api: Collaborators, call: Call, show_one: Any) -> dict[str, Any]:
+def _page(api: ComputeApiCollaborators, call: Call, show_one: Any) -> dict[str, Any]:
     """Returns all nodes if the request has no limit and is older than 2.33: its clients do not know pages."""
     query: HypervisorsQuery = call.query
     with_servers = is_true(query.with_servers)
@@ -233,7 +235,7 @@ def _page(api: Collaborators, call: Call, show_one: Any) -> dict[str, Any]:
 
 
 def _shown(
-    api: Collaborators,
+    api: ComputeApiCollaborators,
     call: Call,
     session: Session,
     nodes: Sequence[models.ComputeNode],
@@ -248,10 +250,10 @@ def _shown(
 
 def _servers(session: Session, nodes: Sequence[models.ComputeNode]) -> Servers:
     """Returns the servers of the nodes' hosts. As in Nova, servers count for the host, not for the node."""
-    found: Servers = {}
+    servers_by_host: Servers = {}
     for host, uuid, name in read_services.servers_of_hosts(session, {node.host for node in nodes}):
-        found.setdefault(host, []).append(ServerOnHost(uuid=uuid, name=name))
-    return found
+        servers_by_host.setdefault(host, []).append(HypervisorServer(uuid=uuid, name=name))
+    return servers_by_host
 
 
 def _after(call: Call, session: Session, query: HypervisorsQuery) -> int:
@@ -267,7 +269,9 @@ def _after(call: Call, session: Session, query: HypervisorsQuery) -> int:
 
 
 def _of(
-    node: models.ComputeNode, services: read_services.Services, by_host: dict[str, read_services.ServiceRow] | None
+    node: models.ComputeNode,
+    services: read_services.ServiceLiveness,
+    by_host: dict[str, read_services.ServiceRow] | None,
 ) -> read_services.ServiceRow | None:
     if by_host is not None:
         return by_host.get(node.host)
@@ -277,7 +281,7 @@ def _of(
 def brief(
     call: Call,
     node: models.ComputeNode,
-    services: read_services.Services,
+    services: read_services.ServiceLiveness,
     by_host: dict[str, read_services.ServiceRow] | None = None,
     servers: Servers | None = None,
 ) -> HypervisorBrief:
@@ -293,7 +297,7 @@ def brief(
 def view(
     call: Call,
     node: models.ComputeNode,
-    services: read_services.Services,
+    services: read_services.ServiceLiveness,
     by_host: dict[str, read_services.ServiceRow] | None = None,
     servers: Servers | None = None,
 ) -> HypervisorView:
@@ -327,14 +331,14 @@ def _cpu_info(node: models.ComputeNode) -> Any:
 
 def _servers_on(
     call: Call, node: models.ComputeNode, servers: Servers | None
-) -> tuple[ServerOnHost, ...] | msgspec.UnsetType:
+) -> tuple[HypervisorServer, ...] | msgspec.UnsetType:
     if servers is None:
         return msgspec.UNSET
-    found = tuple(servers.get(node.host, ()))
-    return found if found or call.since("2.75") else msgspec.UNSET
+    host_servers = tuple(servers.get(node.host, ()))
+    return host_servers if host_servers or call.since("2.75") else msgspec.UNSET
 
 
-def _state(service: read_services.ServiceRow | None, services: read_services.Services) -> dict[str, Any]:
+def _state(service: read_services.ServiceRow | None, services: read_services.ServiceLiveness) -> dict[str, Any]:
     up = service is not None and services.is_up(service)
     enabled = service is not None and not service.disabled
     return {"state": UP if up else "down", "status": "enabled" if enabled else "disabled"}
@@ -371,7 +375,7 @@ ROUTES: tuple[Route, ...] = (
         rule="os_compute_api:os-hypervisors:show",
         handler=show,
         answer={"hypervisor": HypervisorView},
-        query=OneQuery,
+        query=HypervisorQuery,
     ),
     Route(
         method="GET",

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.http import times
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
@@ -62,7 +62,7 @@ ANSWER_HISTORY = History(ServiceView, added("2.11", "forced_down"), changed("2.5
 BY_UUID = "2.53"
 
 
-def list_services(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_services(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     query: ServicesQuery = call.query
     with api.db.read() as session:
         services = read_services.services(session, api.conf.service_down_time, api.db)
@@ -78,7 +78,7 @@ def list_services(api: Collaborators, call: Call) -> dict[str, Any]:
     }
 
 
-def switch(api: Collaborators, call: Call) -> dict[str, Any]:
+def switch(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Enables a service, disables it (with a reason) or forces it down.
 
     The last part of the path is the action; from 2.53 on it is the UUID of the service.
@@ -103,7 +103,7 @@ def switch(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"service": answer}
 
 
-def _update(api: Collaborators, call: Call, body: Switch) -> dict[str, Any]:
+def _update(api: ComputeApiCollaborators, call: Call, body: Switch) -> dict[str, Any]:
     """Raises BadRequest if the update changes nothing or contradicts itself, or if the service is not a compute."""
     uuid = _uuid(call)
     changes: dict[str, Any] = {}
@@ -133,38 +133,38 @@ def _update(api: Collaborators, call: Call, body: Switch) -> dict[str, Any]:
 
 
 def _uuid(call: Call) -> str:
-    wanted = call.path["id_or_action"]
-    uuid = canonical_uuid(wanted)
+    service_id = call.path["id_or_action"]
+    uuid = canonical_uuid(service_id)
     if uuid is None:
-        raise errors.BadRequest(f"Invalid uuid {wanted[:64]}")
+        raise errors.BadRequest(f"Invalid uuid {service_id[:64]}")
     return uuid
 
 
-def _by_uuid(api: Collaborators, uuid: str) -> read_services.ServiceRow:
+def _by_uuid(api: ComputeApiCollaborators, uuid: str) -> read_services.ServiceRow:
     with api.db.read() as session:
         rows = read_services.services(session, api.conf.service_down_time, api.db).rows
-    found = next((row for row in rows if row.uuid == uuid), None)
-    if found is None:
+    service = next((row for row in rows if row.uuid == uuid), None)
+    if service is None:
         raise errors.NotFound(f"Service {uuid} not found.")
-    return found
+    return service
 
 
-def delete(api: Collaborators, call: Call) -> None:
+def delete(api: ComputeApiCollaborators, call: Call) -> None:
     """Raises BadRequest if the id is not a number, or from 2.53 on not a UUID; NotFound if there is no such service;
     Conflict if the host has instances, migrations in progress or builds.
     """
-    wanted = call.path["id_or_action"]
+    service_id = call.path["id_or_action"]
     if call.since(BY_UUID):
         api.conductor.delete_service(call.ctx, service_uuid=_by_uuid(api, _uuid(call)).uuid)
         return
-    if not (wanted.isascii() and wanted.isdigit() and len(wanted) <= ID_DIGITS):
+    if not (service_id.isascii() and service_id.isdigit() and len(service_id) <= ID_DIGITS):
         raise errors.BadRequest(
-            f"Invalid service id {wanted[:64]}: it must be an integer of at most {ID_DIGITS} digits."
+            f"Invalid service id {service_id[:64]}: it must be an integer of at most {ID_DIGITS} digits."
         )
     with api.db.read() as session:
-        uuid = read_services.uuid_of(session, int(wanted))
+        uuid = read_services.uuid_of(session, int(service_id))
     if uuid is None:
-        raise errors.NotFound(f"Service {wanted[:64]} not found.")
+        raise errors.NotFound(f"Service {service_id[:64]} not found.")
     api.conductor.delete_service(call.ctx, service_uuid=uuid)
 
 
@@ -184,7 +184,7 @@ def _changes(action: str, body: Switch) -> dict[str, Any]:
     raise errors.NotFound("Unknown action: enable, disable, disable-log-reason and force-down are served.")
 
 
-def _find(api: Collaborators, host: str, binary: str) -> read_services.ServiceRow:
+def _find(api: ComputeApiCollaborators, host: str, binary: str) -> read_services.ServiceRow:
     with api.db.read() as session:
         rows = read_services.services(session, api.conf.service_down_time, api.db).rows
     for row in rows:
@@ -203,7 +203,7 @@ def zone_of(row: read_services.ServiceRow, by_host: Mapping[str, str], default: 
     return by_host.get(row.host, default) if row.topic == "compute" else INTERNAL_ZONE
 
 
-def shown_binary(api: Collaborators, call: Call, binary: str) -> str:
+def shown_binary(api: ComputeApiCollaborators, call: Call, binary: str) -> str:
     """Returns `nova-compute` for `minova-compute`, because scripts compare with that name; minova's own clients get the
     name of the process.
     """
@@ -213,7 +213,7 @@ def shown_binary(api: Collaborators, call: Call, binary: str) -> str:
 
 
 def view(
-    call: Call, row: read_services.ServiceRow, services: read_services.Services, zone: str, binary: str
+    call: Call, row: read_services.ServiceRow, services: read_services.ServiceLiveness, zone: str, binary: str
 ) -> ServiceView:
     seen = services.last_seen.get(row.id)
     complete = ServiceView(

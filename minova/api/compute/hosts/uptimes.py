@@ -7,7 +7,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.concurrency.daemon_pool import DaemonPool
 from minova.context import RequestContext
 
@@ -17,13 +17,13 @@ LOG = logging.getLogger(__name__)
 PARALLEL, PATIENCE = 16, 5.0
 
 
-def ask(api: Collaborators, ctx: RequestContext, hosts: Collection[str]) -> dict[str, str]:
+def ask(api: ComputeApiCollaborators, ctx: RequestContext, hosts: Collection[str]) -> dict[str, str]:
     """Returns the answers of these hosts. Hosts that cannot answer in time are left out, as in Nova."""
     answers: SimpleQueue[tuple[str, str | None]] = SimpleQueue()
     pool = DaemonPool("uptimes", PARALLEL)
     for host in hosts:
         pool.spawn(partial(_ask, api, ctx, host, answers.put))
-    found: dict[str, str] = {}
+    uptime_by_host: dict[str, str] = {}
     until = time.monotonic() + PATIENCE
     for _ in hosts:
         try:
@@ -32,12 +32,14 @@ def ask(api: Collaborators, ctx: RequestContext, hosts: Collection[str]) -> dict
             LOG.warning("Some of %d hosts have not told within %g s how long they have been up", len(hosts), PATIENCE)
             break
         if text is not None:
-            found[host] = text
+            uptime_by_host[host] = text
     pool.stop(0.0)
-    return found
+    return uptime_by_host
 
 
-def _ask(api: Collaborators, ctx: RequestContext, host: str, answer: Callable[[tuple[str, str | None]], None]) -> None:
+def _ask(
+    api: ComputeApiCollaborators, ctx: RequestContext, host: str, answer: Callable[[tuple[str, str | None]], None]
+) -> None:
     try:
         answer((host, api.compute(host).get_host_uptime(ctx)))
     except errors.MinovaError as error:  # also of an older compute

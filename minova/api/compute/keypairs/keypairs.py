@@ -6,7 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.keypairs import public_keys
 from minova.api.http import links, times
 from minova.api.http.call import Call
@@ -36,13 +36,13 @@ class CreateKeyPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     keypair: NewKeyPair
 
 
-class OneQuery(msgspec.Struct, frozen=True, kw_only=True):
+class KeypairQuery(msgspec.Struct, frozen=True, kw_only=True):
     """`user_id`: another user; for administrators."""
 
     user_id: str | None = None
 
 
-class ListQuery(OneQuery, frozen=True, kw_only=True):
+class KeypairsQuery(KeypairQuery, frozen=True, kw_only=True):
     """`marker`: the name of the last item of the page before."""
 
     limit: Int64 | None = None
@@ -81,8 +81,8 @@ BODY_HISTORY = History(
     required("2.92", "public_key", note="none is generated"),
     changed("2.92", "name", note="may have @ and ."),
 )
-ASKED_OF_ONE = History(OneQuery, added("2.10", "user_id"), strict_since=(2, 75))
-QUERY_HISTORY = History(ListQuery, added("2.10", "user_id"), added("2.35", "limit", "marker"), strict_since=(2, 75))
+ASKED_OF_ONE = History(KeypairQuery, added("2.10", "user_id"), strict_since=(2, 75))
+QUERY_HISTORY = History(KeypairsQuery, added("2.10", "user_id"), added("2.35", "limit", "marker"), strict_since=(2, 75))
 ANSWER_HISTORY = History(KeyPairBrief, added("2.2", "type"))
 # Until 2.1 the statuses are 200 and 202.
 CREATED_SINCE = ((2, 2), 201)
@@ -91,40 +91,42 @@ DELETED_SINCE = ((2, 2), 204)
 _ALL = 1_000_000
 
 
-class Wrapped(msgspec.Struct, frozen=True, kw_only=True):
+class KeypairItem(msgspec.Struct, frozen=True, kw_only=True):
     """In a list, each key pair is wrapped in an object of its own."""
 
     keypair: KeyPairBrief
 
 
-def list_key_pairs(api: Collaborators, call: Call) -> dict[str, Any]:
-    query: ListQuery = call.query
+def list_key_pairs(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
+    query: KeypairsQuery = call.query
     user_id = _user(call, query.user_id)
     size = page_size(query.limit, api.conf.api.max_limit) if call.has(QUERY_HISTORY, "limit") else _ALL
     with api.db.read() as session:
         try:
-            found = key_pairs.page(session, user_id, query.marker, size)
+            page = key_pairs.page(session, user_id, query.marker, size)
         except LookupError:
             raise errors.BadRequest(f"Marker {query.marker} could not be found.") from None
     answer: dict[str, Any] = {
-        "keypairs": [Wrapped(keypair=call.shown(ANSWER_HISTORY, KeyPairBrief(**_brief(each)))) for each in found]
+        "keypairs": [KeypairItem(keypair=call.shown(ANSWER_HISTORY, KeyPairBrief(**_brief(each)))) for each in page]
     }
-    if links.is_full(found, size):
-        answer["keypairs_links"] = links.next_page(call, found[-1].name)
+    if links.is_full(page, size):
+        answer["keypairs_links"] = links.next_page(call, page[-1].name)
     return answer
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     user_id, name = _user(call, call.query.user_id), call.path["keypair_name"]
     with api.db.read() as session:
-        found = key_pairs.find(session, user_id, name) if len(name) <= _LONGEST else None
-    if found is None:
+        key_pair = key_pairs.find(session, user_id, name) if len(name) <= _LONGEST else None
+    if key_pair is None:
         raise _unknown(name, user_id)
-    view = KeyPairView(**_brief(found), id=found.id, user_id=user_id, created_at=times.microseconds(found.created_at))
+    view = KeyPairView(
+        **_brief(key_pair), id=key_pair.id, user_id=user_id, created_at=times.microseconds(key_pair.created_at)
+    )
     return {"keypair": call.shown(ANSWER_HISTORY, view)}
 
 
-def create(api: Collaborators, call: Call) -> dict[str, Any]:
+def create(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Returns the private key of a generated key pair in the answer. It is neither stored nor sent to
     another service.
     """
@@ -137,28 +139,28 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
         private_key, public_key = public_keys.generate(body.type, user_id)
     else:
         public_key = body.public_key
-    wanted = KeyPair(
+    new_key_pair = KeyPair(
         name=name,
         user_id=user_id,
         type=body.type,
         public_key=public_key,
         fingerprint=public_keys.fingerprint(body.type, public_key.strip() if body.type == SSH else public_key),
     )
-    made = api.conductor.create_key_pair(call.ctx, key_pair=wanted)
-    created = CreatedKeyPair(**_brief(made), user_id=user_id, private_key=private_key)
+    key_pair = api.conductor.create_key_pair(call.ctx, key_pair=new_key_pair)
+    created = CreatedKeyPair(**_brief(key_pair), user_id=user_id, private_key=private_key)
     return {"keypair": call.shown(ANSWER_HISTORY, created)}
 
 
-def delete(api: Collaborators, call: Call) -> None:
+def delete(api: ComputeApiCollaborators, call: Call) -> None:
     user_id, name = _user(call, call.query.user_id), call.path["keypair_name"]
     if len(name) > _LONGEST:
         raise _unknown(name, user_id)
     api.conductor.delete_key_pair(call.ctx, user_id=user_id, name=name)
 
 
-def _user(call: Call, wanted: str | None) -> str:
+def _user(call: Call, requested_user_id: str | None) -> str:
     """Returns the user of the key pairs. Raises Forbidden if the policy of the route does not permit that user."""
-    user_id = wanted or call.ctx.user_id
+    user_id = requested_user_id or call.ctx.user_id
     call.require_for(Target(project_id=call.ctx.project_id, user_id=user_id))
     return user_id
 
@@ -173,7 +175,7 @@ def _checked_name(name: str, safe: re.Pattern[str]) -> str:
     return name
 
 
-def _require_free(api: Collaborators, user_id: str, name: str) -> None:
+def _require_free(api: ComputeApiCollaborators, user_id: str, name: str) -> None:
     with api.db.read() as session:
         if key_pairs.find(session, user_id, name) is not None:
             raise errors.Conflict(f"Key pair '{name}' already exists.")
@@ -193,8 +195,8 @@ ROUTES: tuple[Route, ...] = (
         path="/v2.1/os-keypairs",
         rule="os_compute_api:os-keypairs:index",
         handler=list_key_pairs,
-        answer={"keypairs": list[Wrapped], "keypairs_links?": list[Link]},
-        query=ListQuery,
+        answer={"keypairs": list[KeypairItem], "keypairs_links?": list[Link]},
+        query=KeypairsQuery,
     ),
     Route(
         method="POST",
@@ -211,14 +213,14 @@ ROUTES: tuple[Route, ...] = (
         rule="os_compute_api:os-keypairs:show",
         handler=show,
         answer={"keypair": KeyPairView},
-        query=OneQuery,
+        query=KeypairQuery,
     ),
     Route(
         method="DELETE",
         path="/v2.1/os-keypairs/{keypair_name}",
         rule="os_compute_api:os-keypairs:delete",
         handler=delete,
-        query=OneQuery,
+        query=KeypairQuery,
         status=202,
         statuses=(DELETED_SINCE,),
     ),

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 
@@ -104,11 +104,11 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True):
     updated: str = _UPDATED
 
 
-def list_extensions(_: Collaborators, call: Call) -> dict[str, Any]:
+def list_extensions(_: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     return {"extensions": [Extension(alias=alias, name=name) for alias, name in EXTENSIONS.items()]}
 
 
-def show(_: Collaborators, call: Call) -> dict[str, Any]:
+def show(_: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     alias = call.path["extension"]
     if alias not in EXTENSIONS:
         raise errors.NotFound("The resource could not be found.")

@@ -3,24 +3,24 @@
 from typing import Any
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 
 
-def list_addresses(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_addresses(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     return {"floating_ips": _none(api)}
 
 
-def list_pools(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_pools(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     return {"floating_ip_pools": _none(api)}
 
 
-def show(api: Collaborators, call: Call) -> None:
+def show(api: ComputeApiCollaborators, call: Call) -> None:
     raise errors.NotFound(f"Floating IP not found for ID {call.path['id'][:64]}")
 
 
-def _none(api: Collaborators) -> list[dict[str, Any]]:
+def _none(api: ComputeApiCollaborators) -> list[dict[str, Any]]:
     """Raises NotFound if networks are Neutron's, which may have floating addresses: clients ask it itself."""
     if api.neutron is not None:
         raise errors.NotFound("Floating addresses are served by the Network API.")

@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers.attributes.metadata import ManyItems, OneItem, checked_items, required_item
 from minova.api.http import links, times
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.http.links import Link, LinkBases
-from minova.api.http.structs import Int64, Page, is_true, page_size
+from minova.api.http.structs import Int64, PageQuery, is_true, page_size
 from minova.api.image.proxy import Filters, Properties
 from minova.api.policies.base import AUTHENTICATED
 from minova.db import quotas
@@ -33,7 +33,7 @@ _FILTERS = {"server": "instance_uuid", "type": "image_type", "minRam": "min_ram"
 _PROPERTY = "property-"
 
 
-class ImagesQuery(Page, frozen=True, kw_only=True):
+class LegacyImagesQuery(PageQuery, frozen=True, kw_only=True):
     """`property-NAME` is a filter, too. `page_size` and `offset` have no effect, as in Nova with Image v2."""
 
     name: str | None = None
@@ -78,33 +78,33 @@ class ImageView(ImageBrief, frozen=True, kw_only=True):
 # -- images --------------------------------------------------------------------------------------------------------------
 
 
-def list_images(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_images(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     return _listing(api, call, lambda image: _brief(call, image))
 
 
-def list_detail(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_detail(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     return _listing(api, call, lambda image: _view(call, image))
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     return {"image": _view(call, api.image_proxy.show(call))}
 
 
-def delete(api: Collaborators, call: Call) -> None:
+def delete(api: ComputeApiCollaborators, call: Call) -> None:
     api.image_proxy.delete(call)
 
 
-def _listing(api: Collaborators, call: Call, view: Any) -> dict[str, Any]:
-    query: ImagesQuery = call.query
+def _listing(api: ComputeApiCollaborators, call: Call, view: Any) -> dict[str, Any]:
+    query: LegacyImagesQuery = call.query
     size = page_size(query.limit, api.conf.api.max_limit) or int(api.conf.api.max_limit)
-    found: Sequence[Image] = api.image_proxy.page(call, _filters(call, query), size, query.marker or None)
-    answer: dict[str, Any] = {"images": [view(image) for image in found]}
-    if links.is_full(found, size):
-        answer["images_links"] = links.next_page(call, found[-1].id)
+    images: Sequence[Image] = api.image_proxy.page(call, _filters(call, query), size, query.marker or None)
+    answer: dict[str, Any] = {"images": [view(image) for image in images]}
+    if links.is_full(images, size):
+        answer["images_links"] = links.next_page(call, images[-1].id)
     return answer
 
 
-def _filters(call: Call, query: ImagesQuery) -> Filters:
+def _filters(call: Call, query: LegacyImagesQuery) -> Filters:
     parameters = {key: value[-1] if isinstance(value, list) else value for key, value in call.request.params.items()}
     others = {ours: parameters[key] for key, ours in _FILTERS.items() if key in parameters}
     others |= {key.removeprefix(_PROPERTY): parameters[key] for key in parameters if key.startswith(_PROPERTY)}
@@ -154,28 +154,28 @@ def _links(call: Call, image: Image) -> tuple[Link, ...]:
 # -- metadata: the properties --------------------------------------------------------------------------------------------
 
 
-def list_metadata(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_metadata(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     return {"metadata": api.image_proxy.show(call).properties}
 
 
-def show_item(api: Collaborators, call: Call) -> dict[str, Any]:
+def show_item(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     key = call.path["key"]
     return {"meta": {key: required_item(api.image_proxy.show(call).properties, key)}}
 
 
-def create_metadata(api: Collaborators, call: Call) -> dict[str, Any]:
+def create_metadata(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Sets the items of the body and keeps all other items."""
     given = checked_items(call.body.metadata)
     return {"metadata": _set(api, call, given, keep=True)}
 
 
-def replace_metadata(api: Collaborators, call: Call) -> dict[str, Any]:
+def replace_metadata(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     given = checked_items(call.body.metadata)
     _set(api, call, given, keep=False)
     return {"metadata": given}
 
 
-def update_item(api: Collaborators, call: Call) -> dict[str, Any]:
+def update_item(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Raises BadRequest if the body does not have the key of the path. Other keys in the body have no effect, as in
     Nova.
     """
@@ -187,7 +187,7 @@ def update_item(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"meta": given}
 
 
-def delete_item(api: Collaborators, call: Call) -> None:
+def delete_item(api: ComputeApiCollaborators, call: Call) -> None:
     def without(before: Properties) -> Properties:
         required_item(before, call.path["key"])
         return {key: value for key, value in before.items() if key != call.path["key"]}
@@ -195,18 +195,18 @@ def delete_item(api: Collaborators, call: Call) -> None:
     api.image_proxy.set_properties(call, without)
 
 
-def _set(api: Collaborators, call: Call, items: Properties, *, keep: bool) -> Properties:
+def _set(api: ComputeApiCollaborators, call: Call, items: Properties, *, keep: bool) -> Properties:
     """Raises Forbidden if the image would have more items than the quota of metadata allows."""
     with api.db.read() as session:
         most = quotas.limits_of(session, api.conf, call.ctx.project_id)["metadata_items"]
 
-    def made(before: Properties) -> Properties:
+    def apply_items(before: Properties) -> Properties:
         after = {**before, **items} if keep else items
         if 0 <= most < len(after):
             raise errors.Forbidden("Image metadata limit exceeded")
         return after
 
-    return api.image_proxy.set_properties(call, made)
+    return api.image_proxy.set_properties(call, apply_items)
 
 
 _ITEMS = {"metadata": dict[str, str]}
@@ -218,7 +218,7 @@ ROUTES: tuple[Route, ...] = (
         rule=AUTHENTICATED,
         handler=list_images,
         answer={"images": list[ImageBrief], "images_links?": list[Link]},
-        query=ImagesQuery,
+        query=LegacyImagesQuery,
         until=(2, 35),
     ),
     Route(
@@ -227,7 +227,7 @@ ROUTES: tuple[Route, ...] = (
         rule=AUTHENTICATED,
         handler=list_detail,
         answer={"images": list[ImageView], "images_links?": list[Link]},
-        query=ImagesQuery,
+        query=LegacyImagesQuery,
         until=(2, 35),
     ),
     Route(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.network.common import identifier
@@ -25,30 +25,30 @@ _ALL = (
 _EVERYONE = _ALL[:9]
 
 
-def list_networks(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_networks(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     return {"networks": [_view(call, network) for network in _usable(api, call)]}
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     return {"network": _view(call, _find(api, call))}
 
 
-def list_of_project(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_of_project(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     return {"networks": [_brief(network) for network in _usable(api, call)]}
 
 
-def show_of_project(api: Collaborators, call: Call) -> dict[str, Any]:
+def show_of_project(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     return {"network": _brief(_find(api, call))}
 
 
-def _usable(api: Collaborators, call: Call) -> Sequence[Network]:
+def _usable(api: ComputeApiCollaborators, call: Call) -> Sequence[Network]:
     """Returns the networks that the caller sees, at most `max_limit`: these listings have no pages."""
     seen_by = None if call.ctx.is_admin else call.ctx.project_id
     with api.db.read() as session:
         return networks.visible(session, seen_by, {}, Page(limit=api.conf.api.max_limit))
 
 
-def _find(api: Collaborators, call: Call) -> Network:
+def _find(api: ComputeApiCollaborators, call: Call) -> Network:
     """Raises NotFound also if the caller may not see the network."""
     with api.db.read() as session:
         network = networks.find(session, identifier(call.path["network_id"]))

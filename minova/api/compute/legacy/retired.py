@@ -1,7 +1,7 @@
 """Routes that Nova has removed but still knows: they answer 410 Gone to every request."""
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.policies.base import AUTHENTICATED
@@ -44,7 +44,7 @@ _REMOVED: tuple[tuple[str, str], ...] = (
 )
 
 
-def refuse(api: Collaborators, call: Call) -> None:
+def refuse(api: ComputeApiCollaborators, call: Call) -> None:
     raise errors.Gone("This resource is no longer available. No forwarding address is given.")
 
 

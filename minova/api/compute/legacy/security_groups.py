@@ -12,12 +12,12 @@ from typing import Annotated, Any
 import msgspec
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers.security_groups import shown_groups, shown_rule
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.http.structs import Int64, page_size
-from minova.api.network.collaborators import Collaborators as NetworkCollaborators
+from minova.api.network.collaborators import NetworkApiCollaborators
 from minova.api.network.security import security_group_rules, security_groups
 from minova.db.networks import security_groups as stored
 from minova.db.networks.pages import Page
@@ -32,7 +32,7 @@ ALL_PORTS = (1, 65535)
 ANY = -1
 
 
-class GroupsQuery(msgspec.Struct, frozen=True, kw_only=True):
+class LegacyGroupsQuery(msgspec.Struct, frozen=True, kw_only=True):
     """The value of `all_tenants` does not matter, as in Nova."""
 
     limit: Int64 | None = None
@@ -40,13 +40,13 @@ class GroupsQuery(msgspec.Struct, frozen=True, kw_only=True):
     all_tenants: str | None = None
 
 
-class NewGroup(msgspec.Struct, frozen=True, kw_only=True):
+class NewLegacyGroup(msgspec.Struct, frozen=True, kw_only=True):
     name: Text
     description: Text
 
 
 class GroupBody(msgspec.Struct, frozen=True, kw_only=True):
-    security_group: NewGroup
+    security_group: NewLegacyGroup
 
 
 class NewRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,8 +64,8 @@ class RuleBody(msgspec.Struct, frozen=True, kw_only=True):
     security_group_rule: NewRule
 
 
-def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
-    query: GroupsQuery = call.query
+def list_groups(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
+    query: LegacyGroupsQuery = call.query
     if query.offset < 0:
         raise errors.BadRequest(f"offset must not be negative, and is {query.offset}.")
     size = page_size(query.limit, api.conf.api.max_limit) or int(api.conf.api.max_limit)
@@ -84,21 +84,21 @@ def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
 _MAX_GROUPS = 100_000
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     return {"security_group": _shown(api, _find(api, call, _uuid(call)))}
 
 
-def create(api: Collaborators, call: Call) -> dict[str, Any]:
-    body: NewGroup = call.body.security_group
+def create(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
+    body: NewLegacyGroup = call.body.security_group
     new = security_groups.NewSecurityGroup(name=body.name, description=body.description)
     with _in_novas_codes():
         network, as_network = _network(api), _as(call, "create_security_group")
-        (made,) = security_groups.add(network, as_network, [security_groups.new(network, as_network, new)])
-    return {"security_group": _shown(api, _find(api, call, made["id"]))}
+        (created_group,) = security_groups.add(network, as_network, [security_groups.new(network, as_network, new)])
+    return {"security_group": _shown(api, _find(api, call, created_group["id"]))}
 
 
-def update(api: Collaborators, call: Call) -> dict[str, Any]:
-    body: NewGroup = call.body.security_group
+def update(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
+    body: NewLegacyGroup = call.body.security_group
     group_id = _uuid(call)
     changes = security_groups.SecurityGroupChanges(name=body.name, description=body.description)
     changed = _as(
@@ -112,28 +112,30 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"security_group": _shown(api, _find(api, call, group_id))}
 
 
-def delete(api: Collaborators, call: Call) -> None:
+def delete(api: ComputeApiCollaborators, call: Call) -> None:
     path = {"security_group_id": _uuid(call)}
     with _in_novas_codes():
         security_groups.delete(_network(api), _as(call, "delete_security_group", path=path))
 
 
-def create_rule(api: Collaborators, call: Call) -> dict[str, Any]:
+def create_rule(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     body: NewRule = call.body.security_group_rule
     group = _find(api, call, _checked(body.parent_group_id))
     source = None if body.group_id is None else _find(api, call, _checked(body.group_id))
     rule = _new_rule(body, group, source)
     with _in_novas_codes():
         network, as_network = _network(api), _as(call, "create_security_group_rule")
-        (made,) = security_group_rules.add(network, as_network, [security_group_rules.new(network, as_network, rule)])
+        (created_rule,) = security_group_rules.add(
+            network, as_network, [security_group_rules.new(network, as_network, rule)]
+        )
     with api.db.read() as session:
-        stored_rule = stored.find_rule(session, made["id"])
+        stored_rule = stored.find_rule(session, created_rule["id"])
     if stored_rule is None:
         raise errors.NotFound("The rule has been deleted meanwhile.")
     return {"security_group_rule": shown_rule(stored_rule, {} if source is None else {source.id: source})}
 
 
-def delete_rule(api: Collaborators, call: Call) -> None:
+def delete_rule(api: ComputeApiCollaborators, call: Call) -> None:
     path = {"security_group_rule_id": _uuid(call, "security_group_rule_id")}
     with _in_novas_codes():
         security_group_rules.delete(_network(api), _as(call, "delete_security_group_rule", path=path))
@@ -188,25 +190,25 @@ def _uuid(call: Call, name: str = "security_group_id") -> str:
     return _checked(call.path[name])
 
 
-def _checked(wanted: str) -> str:
-    """Raises BadRequest if `wanted` is not a UUID."""
-    uuid = canonical_uuid(wanted)
+def _checked(group_id: str) -> str:
+    """Raises BadRequest if `group_id` is not a UUID."""
+    uuid = canonical_uuid(group_id)
     if uuid is None:
         raise errors.BadRequest("Security group id should be uuid")
     return uuid
 
 
-def _find(api: Collaborators, call: Call, wanted: str) -> SecurityGroup:
-    return security_groups.find(_network(api), call, wanted)
+def _find(api: ComputeApiCollaborators, call: Call, group_id: str) -> SecurityGroup:
+    return security_groups.find(_network(api), call, group_id)
 
 
-def _shown(api: Collaborators, group: SecurityGroup) -> dict[str, Any]:
+def _shown(api: ComputeApiCollaborators, group: SecurityGroup) -> dict[str, Any]:
     with api.db.read() as session:
         return shown_groups(session, [group])[0]
 
 
-def _network(api: Collaborators) -> NetworkCollaborators:
-    return NetworkCollaborators(conf=api.conf, db=api.db, conductor=api.conductor, waiting=api.waiting)
+def _network(api: ComputeApiCollaborators) -> NetworkApiCollaborators:
+    return NetworkApiCollaborators(conf=api.conf, db=api.db, conductor=api.conductor, waiting=api.waiting)
 
 
 def _as(call: Call, rule: str, **more: Any) -> Call:
@@ -234,7 +236,7 @@ ROUTES: tuple[Route, ...] = (
         rule="os_compute_api:os-security-groups:get",
         handler=list_groups,
         answer={"security_groups": list[dict[str, Any]]},
-        query=GroupsQuery,
+        query=LegacyGroupsQuery,
         until=(2, 35),
     ),
     *(

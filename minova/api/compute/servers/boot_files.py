@@ -6,22 +6,22 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.http.call import Call
 from minova.objects.catalogue.image import BootFile, Image
 from minova.objects.catalogue.kernel_boot import FORMATS, KERNEL, RAMDISK, require_kernel, require_size
 
 
-def with_boot_files(api: Collaborators, call: Call, session: Session, image: Image) -> Image:
+def with_boot_files(api: ComputeApiCollaborators, call: Call, session: Session, image: Image) -> Image:
     """Returns the image with the records of its kernel and ramdisk. Raises BadRequest if they cannot be used."""
     require_kernel(image.properties)
-    found = {key: boot_file(api, call, session, image.properties.get(key)) for key in (KERNEL, RAMDISK)}
-    booted = msgspec.structs.replace(image, kernel=found[KERNEL], ramdisk=found[RAMDISK])
+    boot_files = {key: boot_file(api, call, session, image.properties.get(key)) for key in (KERNEL, RAMDISK)}
+    booted = msgspec.structs.replace(image, kernel=boot_files[KERNEL], ramdisk=boot_files[RAMDISK])
     require_size(booted)
     return booted
 
 
-def boot_file(api: Collaborators, call: Call, session: Session, reference: str | None) -> BootFile | None:
+def boot_file(api: ComputeApiCollaborators, call: Call, session: Session, reference: str | None) -> BootFile | None:
     """Returns the image, which QEMU loads as it is; None without a reference. Raises BadRequest."""
     if not reference:
         return None

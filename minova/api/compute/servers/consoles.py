@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers import servers
 from minova.api.http.body import MAX_INT64
 from minova.api.http.call import Call
@@ -23,7 +23,7 @@ from minova.objects.servers.failures import kind_of, text_of
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
-Action = Callable[[Collaborators, Call, Any], Any]
+Action = Callable[[ComputeApiCollaborators, Call, Any], Any]
 
 OUTPUT_POLICY = "os_compute_api:os-console-output"
 REMOTE_POLICY = "os_compute_api:os-remote-consoles"
@@ -74,7 +74,7 @@ TYPES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def console_output(api: Collaborators, call: Call, arguments: Any) -> dict[str, Any]:
+def console_output(api: ComputeApiCollaborators, call: Call, arguments: Any) -> dict[str, Any]:
     """Raises Conflict if the server has no host yet."""
     length = _options(_CONSOLE_OUTPUT, "os-getConsoleOutput", arguments).length
     row = _placed(api, call)
@@ -86,30 +86,30 @@ def console_output(api: Collaborators, call: Call, arguments: Any) -> dict[str, 
     return {"output": from_host(call, row, "console log", read)}
 
 
-def remote_console(name: str, api: Collaborators, call: Call, arguments: Any) -> dict[str, Any]:
+def remote_console(name: str, api: ComputeApiCollaborators, call: Call, arguments: Any) -> dict[str, Any]:
     """Returns a new address that opens the console once.
 
     Raises BadRequest if there is no such console, Conflict if the guest does not run.
     """
-    wanted = _options(_REMOTE_CONSOLE, name, arguments).type
-    if wanted not in TYPES[name]:
+    console_type = _options(_REMOTE_CONSOLE, name, arguments).type
+    if console_type not in TYPES[name]:
         raise errors.BadRequest(
-            f"Invalid input for field/attribute type. Value: {wanted[:32]}. It is not one of {list(TYPES[name])}"
+            f"Invalid input for field/attribute type. Value: {console_type[:32]}. It is not one of {list(TYPES[name])}"
         )
-    return {"console": {"type": wanted, "url": _opened(api, call, wanted)}}
+    return {"console": {"type": console_type, "url": _opened(api, call, console_type)}}
 
 
-def create(api: Collaborators, call: Call) -> dict[str, Any]:
+def create(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """The same as `remote_console`, from 2.6 on.
 
     Raises BadRequest if there is no such console, or if the type belongs to another protocol.
     """
     body: NewConsole = call.body.remote_console
-    known = PROTOCOLS if call.since("2.8") else {key: value for key, value in PROTOCOLS.items() if key != "mks"}
+    protocols = PROTOCOLS if call.since("2.8") else {key: value for key, value in PROTOCOLS.items() if key != "mks"}
     spice_direct = call.since("2.99") or body.type != "spice-direct"
-    if body.protocol not in known or body.type not in {each for types in known.values() for each in types}:
-        raise _invalid("protocol" if body.protocol not in known else "type", body)
-    if body.type not in known[body.protocol] or not spice_direct:
+    if body.protocol not in protocols or body.type not in {each for types in protocols.values() for each in types}:
+        raise _invalid("protocol" if body.protocol not in protocols else "type", body)
+    if body.type not in protocols[body.protocol] or not spice_direct:
         raise _invalid("type", body)
     url = _opened(api, call, body.type)
     return {"remote_console": {"protocol": body.protocol, "type": body.type, "url": url}}
@@ -120,22 +120,22 @@ def _invalid(field: str, body: NewConsole) -> errors.BadRequest:
     return errors.BadRequest(f"Invalid input for field/attribute {field}. Value: {value[:32]}. It is not allowed here.")
 
 
-def _opened(api: Collaborators, call: Call, wanted: str) -> str:
+def _opened(api: ComputeApiCollaborators, call: Call, console_type: str) -> str:
     row = _placed(api, call)
-    if wanted not in [*ConsoleType]:
+    if console_type not in [*ConsoleType]:
         served = " and ".join(ConsoleType)
-        raise errors.ConsoleTypeUnavailable(f"Unavailable console type {wanted}. minova serves {served}.")
+        raise errors.ConsoleTypeUnavailable(f"Unavailable console type {console_type}. minova serves {served}.")
     host = api.compute(str(row.host))
     # Only checks that the console exists now. The proxy requests its place again.
-    ask = partial(host.get_console, call.ctx, instance_uuid=row.uuid, console_type=wanted)
-    from_host(call, row, f"{wanted} console", ask)
-    if wanted == ConsoleType.NOVNC:
+    ask = partial(host.get_console, call.ctx, instance_uuid=row.uuid, console_type=console_type)
+    from_host(call, row, f"{console_type} console", ask)
+    if console_type == ConsoleType.NOVNC:
         api.console_page.require(str(api.conf.vnc.novncproxy_base_url))
-    token = api.conductor.create_console_token(call.ctx, instance_uuid=row.uuid, console_type=wanted)
-    return address(api, ConsoleType(wanted), token)
+    token = api.conductor.create_console_token(call.ctx, instance_uuid=row.uuid, console_type=console_type)
+    return address(api, ConsoleType(console_type), token)
 
 
-def address(api: Collaborators, console_type: ConsoleType, token: str) -> str:
+def address(api: ComputeApiCollaborators, console_type: ConsoleType, token: str) -> str:
     """Returns the address that a browser or a terminal opens."""
     query = urlencode({"token": token})
     if console_type is ConsoleType.SERIAL:
@@ -158,7 +158,7 @@ def _options(decoder: Decoder[S], name: str, arguments: Any) -> S:
         raise errors.BadRequest(f"Invalid input for {name}: {error}") from None
 
 
-def _placed(api: Collaborators, call: Call) -> InstanceRow:
+def _placed(api: ComputeApiCollaborators, call: Call) -> InstanceRow:
     with api.db.read() as session:
         row = servers.find(call, session)
     if row.host is None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers import guest_data
 from minova.api.compute.servers import security_groups as groups
 from minova.api.compute.servers.networks.requested import access_address, requested_networks
@@ -48,7 +48,7 @@ class CreatedServer(msgspec.Struct, frozen=True, kw_only=True):
     security_groups: tuple[dict[str, str], ...]
 
 
-def create(api: Collaborators, call: Call) -> dict[str, Any]:
+def create(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Creates servers. Idempotent: a repetition with the same X-Minova-Request-UUID and body returns the
     first answer.
     """
@@ -82,7 +82,7 @@ class RequestIdentity(NamedTuple):
     is_from_client: bool
 
 
-class Created(NamedTuple):
+class CreationAnswer(NamedTuple):
     """What the answer shows of the servers."""
 
     reservation_id: str
@@ -91,13 +91,15 @@ class Created(NamedTuple):
     disk_config: DiskConfig
 
 
-def _created(api: Collaborators, call: Call, server: NewServer, identity: RequestIdentity) -> Created:
+def _created(api: ComputeApiCollaborators, call: Call, server: NewServer, identity: RequestIdentity) -> CreationAnswer:
     checked = checked_request(api, call, server, identity)
     request = checked.request
     created = api.conductor.create_servers(
         call.ctx, request=request, key_pair=checked.key_pair, with_drive=_is_new(request)
     )
-    return Created(created.reservation_id, created.instance_uuids[0], created.admin_password, request.disk_config)
+    return CreationAnswer(
+        created.reservation_id, created.instance_uuids[0], created.admin_password, request.disk_config
+    )
 
 
 def _is_new(request: CreateServers) -> bool:
@@ -129,7 +131,7 @@ def _identity(call: Call) -> RequestIdentity:
         raise errors.BadRequest(f"{REQUEST_UUID}: '{request_uuid[:64]}' is not a UUID.") from None
 
 
-def _earlier_answer(api: Collaborators, call: Call, identity: RequestIdentity) -> Created | None:
+def _earlier_answer(api: ComputeApiCollaborators, call: Call, identity: RequestIdentity) -> CreationAnswer | None:
     """Returns the answer to an earlier request with this UUID, even if its flavor or image has gone meanwhile. The
     conductor checks again.
     """
@@ -145,7 +147,7 @@ def _earlier_answer(api: Collaborators, call: Call, identity: RequestIdentity) -
         first_uuid = row.instance_uuids[0]
         instance = instances.instance(session, first_uuid, None, deleted=True)
         stored = disk_config.of_metadata(instance.system_metadata if instance is not None else {})
-    return Created(row.reservation_id, first_uuid, password, stored)
+    return CreationAnswer(row.reservation_id, first_uuid, password, stored)
 
 
 class CheckedRequest(NamedTuple):
@@ -156,7 +158,7 @@ class CheckedRequest(NamedTuple):
 
 
 def checked_request(
-    api: Collaborators, call: Call, server: NewServer, identity: RequestIdentity | None = None
+    api: ComputeApiCollaborators, call: Call, server: NewServer, identity: RequestIdentity | None = None
 ) -> CheckedRequest:
     """Checks the request once, for all rooms below. `identity` None: the request is not written.
 
@@ -219,12 +221,12 @@ def _hostname(call: Call, server: NewServer, servers: int) -> str | None:
     return names.checked_hostname(server.hostname, dots=call.since("2.94"))
 
 
-class Counts(NamedTuple):
+class CountRange(NamedTuple):
     minimum: int
     maximum: int
 
 
-def _counts(server: NewServer) -> Counts:
+def _counts(server: NewServer) -> CountRange:
     minimum = server.min_count or 1
     maximum = server.max_count or minimum
     if minimum > maximum:
@@ -233,7 +235,7 @@ def _counts(server: NewServer) -> Counts:
         raise errors.Forbidden(
             f"Quota exceeded for instances: requested {maximum}, but one request makes {MAX_SERVERS}."
         )
-    return Counts(minimum, maximum)
+    return CountRange(minimum, maximum)
 
 
 def _name(server: NewServer, maximum: int) -> str:
@@ -244,7 +246,7 @@ def _name(server: NewServer, maximum: int) -> str:
     return name
 
 
-def _guest_data(api: Collaborators, call: Call, server: NewServer, image: Image) -> guest_data.GuestData:
+def _guest_data(api: ComputeApiCollaborators, call: Call, server: NewServer, image: Image) -> guest_data.GuestFields:
     requested = guest_data.RequestedGuestData(
         user_data=server.user_data,
         config_drive=is_true(server.config_drive),
@@ -254,7 +256,7 @@ def _guest_data(api: Collaborators, call: Call, server: NewServer, image: Image)
     return guest_data.checked(api, call, requested, image)
 
 
-def _key_pair(api: Collaborators, call: Call, server: NewServer) -> KeyPair | None:
+def _key_pair(api: ComputeApiCollaborators, call: Call, server: NewServer) -> KeyPair | None:
     """Returns the user's key pair of that name, whose public key the servers keep. Raises BadRequest if
     there is none.
     """
@@ -267,7 +269,7 @@ def _key_pair(api: Collaborators, call: Call, server: NewServer) -> KeyPair | No
     return key_pair
 
 
-def checked_metadata(api: Collaborators, call: Call, metadata: dict[str, str]) -> dict[str, str]:
+def checked_metadata(api: ComputeApiCollaborators, call: Call, metadata: dict[str, str]) -> dict[str, str]:
     """Raises BadRequest if a key is invalid, Forbidden if there are too many items."""
     if metadata:
         with api.db.read() as session:
@@ -289,7 +291,9 @@ def checked_disk_config(requested: DiskConfig | None, image: Image) -> DiskConfi
     return requested or disk_config.default_of(image.properties)
 
 
-def _local_disks(api: Collaborators, call: Call, server: NewServer, flavor: Flavor) -> tuple[dict[str, Any], ...]:
+def _local_disks(
+    api: ComputeApiCollaborators, call: Call, server: NewServer, flavor: Flavor
+) -> tuple[dict[str, Any], ...]:
     """Returns the ephemeral disks and the swap disk that the request defines. Raises BadRequest if they are invalid."""
     mappings = server.block_device_mapping_v2 or []
     if any("tag" in mapping for mapping in mappings) and not call.has(MAPPING_HISTORY, "tag"):

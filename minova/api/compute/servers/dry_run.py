@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers.attributes.diagnosis import redact_for
 from minova.api.compute.servers.create import checked_request
 from minova.api.compute.servers.networks.requested import requested_networks
@@ -32,7 +32,7 @@ class CapacityQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = DEFAULT_LIMIT
 
 
-def dry_run(api: Collaborators, call: Call) -> dict[str, Any]:
+def dry_run(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Runs the checks of a creation and calls the scheduler. Writes nothing."""
     request = checked_request(api, call, call.body.server).request
     answer = api.conductor.preview_servers(call.ctx, request=request)
@@ -48,7 +48,7 @@ def dry_run(api: Collaborators, call: Call) -> dict[str, Any]:
     }
 
 
-def capacity(api: Collaborators, call: Call) -> dict[str, Any]:
+def capacity(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     server = call.body.server
     request = placement_request(api, call, server, any_image=True)
     # Without networks in the request, the answer holds for any networks.

@@ -9,7 +9,7 @@ from minova import errors
 from minova.api.http import times
 from minova.api.http.call import Call
 from minova.api.http.microversions import History, added, changed
-from minova.api.http.structs import Page, check_sort_keys
+from minova.api.http.structs import PageQuery, check_sort_keys
 from minova.db.api_queries.instances import PATTERN_TEXTS, PATTERN_VALUES, SORT_KEYS, InstanceFilter
 from minova.db.api_queries.patterns import Pattern, parse
 from minova.objects.servers.server_changes import MAX_TAGS
@@ -20,7 +20,7 @@ TRUE = {"1", "t", "true", "on", "y", "yes", ""}
 FALSE = {"0", "f", "false", "off", "n", "no"}
 
 
-class ServersQuery(Page, frozen=True, kw_only=True):
+class ServersQuery(PageQuery, frozen=True, kw_only=True):
     """Nova's filters, most of them for users, too. The filters in PATTERNS and CONSTANTS are regular expressions.
 
     `ip`, `ip6`: one of the server's addresses of that version.
@@ -148,7 +148,7 @@ _LOCKED = frozenset(("locked",))
 ADMIN_SORT_KEYS = frozenset(("host", "node"))
 
 
-class Rights(msgspec.Struct, frozen=True, kw_only=True):
+class ListingRights(msgspec.Struct, frozen=True, kw_only=True):
     """What a caller may list. `refusal`: the text of a 403 for the servers of all projects; None: the caller may list
     them.
     """
@@ -158,9 +158,9 @@ class Rights(msgspec.Struct, frozen=True, kw_only=True):
     refusal: str | None = None
 
 
-def rights_of(call: Call) -> Rights:
+def rights_of(call: Call) -> ListingRights:
     rule = f"{call.rule}:get_all_tenants"
-    return Rights(
+    return ListingRights(
         is_admin=call.ctx.is_admin,
         all_filters=call.permits(ALL_FILTERS),
         refusal=None if call.permits(rule) else call.access.refusal.format(rule),
@@ -203,7 +203,7 @@ def sort_keys_of(call: Call) -> SortKeys:
     return SortKeys(FIRST_KEYS.sorting | _LOCKED, ignored)
 
 
-def wanted(query: ServersQuery, project_id: str, rights: Rights) -> InstanceFilter | None:
+def wanted(query: ServersQuery, project_id: str, rights: ListingRights) -> InstanceFilter | None:
     """Returns the filter for the database; None if nothing can match.
 
     As in Nova, ignores parameters for administrators if the caller is not one.
@@ -244,13 +244,13 @@ def wanted(query: ServersQuery, project_id: str, rights: Rights) -> InstanceFilt
 
 def _tags(text: str | None) -> tuple[str, ...]:
     """Raises BadRequest if there are more tags than a query of the database can have."""
-    wanted = () if text is None else tuple(dict.fromkeys(text.split(",")))
-    if len(wanted) > MAX_TAGS:
-        raise errors.BadRequest(f"There are {len(wanted)} tags in a filter, and at most {MAX_TAGS} are allowed.")
-    return wanted
+    tags = () if text is None else tuple(dict.fromkeys(text.split(",")))
+    if len(tags) > MAX_TAGS:
+        raise errors.BadRequest(f"There are {len(tags)} tags in a filter, and at most {MAX_TAGS} are allowed.")
+    return tags
 
 
-def _deleted(query: ServersQuery, states: tuple[str, ...] | None, rights: Rights) -> bool | None:
+def _deleted(query: ServersQuery, states: tuple[str, ...] | None, rights: ListingRights) -> bool | None:
     deleted = query.deleted is not None and query.deleted.lower() in TRUE - {""}
     if states == (VmState.DELETED,) and not deleted:
         if not rights.is_admin:
@@ -303,13 +303,17 @@ def _states(query: ServersQuery) -> _States | None:
 
     As in Nova, the states of `status` take precedence over `vm_state` and `task_state`.
     """
-    asked = _States(
+    exact_states = _States(
         None if query.vm_state is None else (query.vm_state,), None if query.task_state is None else (query.task_state,)
     )
     if not query.status:
-        return asked
-    found = states_of(query.status)
-    return None if found is None else _States(found.vm_states, found.task_states or asked.task_states)
+        return exact_states
+    status_states = states_of(query.status)
+    return (
+        None
+        if status_states is None
+        else _States(status_states.vm_states, status_states.task_states or exact_states.task_states)
+    )
 
 
 def order(query: ServersQuery, *, is_admin: bool = True, keys: SortKeys = FIRST_KEYS) -> list[tuple[str, bool]]:

@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.http.call import Call
 from minova.db import quotas
 from minova.objects.actions.rebuild import InjectedFile
@@ -35,7 +35,7 @@ class RequestedGuestData(msgspec.Struct, frozen=True, kw_only=True):
     admin_password: str | None
 
 
-class GuestData(NamedTuple):
+class GuestFields(NamedTuple):
     """Fields of CreateServers."""
 
     user_data: str | None
@@ -44,7 +44,7 @@ class GuestData(NamedTuple):
     admin_password: str | None
 
 
-def checked(api: Collaborators, call: Call, requested: RequestedGuestData, image: Image) -> GuestData:
+def checked(api: ComputeApiCollaborators, call: Call, requested: RequestedGuestData, image: Image) -> GuestFields:
     """Validates the data, and generates a password if the request has none. Raises BadRequest or Forbidden if the data
     are invalid or too many.
 
@@ -60,7 +60,7 @@ def checked(api: Collaborators, call: Call, requested: RequestedGuestData, image
     if password is None and drive and api.conf.api.enable_instance_password:
         password = new_password()
     files = tuple({"path": file.path, "contents": file.contents} for file in requested.personality if drive)
-    return GuestData(requested.user_data, drive, files, password)
+    return GuestFields(requested.user_data, drive, files, password)
 
 
 def decoded(field: str, text: str) -> bytes:
@@ -81,7 +81,7 @@ def new_password() -> str:
     return "".join(letters)
 
 
-def _check_files(api: Collaborators, call: Call, files: tuple[InjectedFile, ...]) -> None:
+def _check_files(api: ComputeApiCollaborators, call: Call, files: tuple[InjectedFile, ...]) -> None:
     if not files:
         return
     with api.db.read() as session:

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.api.compute import flavors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers.boot_files import with_boot_files
 from minova.api.compute.servers.new_server import NewServer
 from minova.api.compute.servers.scheduler_hints import checked_hints, group_of
@@ -24,7 +24,7 @@ from minova.objects.catalogue.image_fitness import format_refused, unfit
 from minova.objects.requests.server_request import ServerRequest
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class RequestedPlace(msgspec.Struct, frozen=True, kw_only=True):
     """The requested place of a server: anywhere in `zone`, or on one host or node."""
 
     zone: str | None = None
@@ -36,20 +36,22 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return self.host is not None or self.node is not None
 
 
-def place_of(zone_text: str | None) -> Place:
+def place_of(zone_text: str | None) -> RequestedPlace:
     """Parses `zone`, `zone:host`, `zone:host:node` or `zone::node`. Raises BadRequest for any other text."""
     if not zone_text:
-        return Place()
+        return RequestedPlace()
     parts = zone_text.split(":")
     if len(parts) > 3 or len(zone_text) > 255 or not zone_text.isprintable():
         raise errors.BadRequest(
             "Invalid availability_zone: it must look like ZONE, ZONE:HOST, ZONE:HOST:NODE or ZONE::NODE."
         )
     zone, host, node = [*(part or None for part in parts), None, None][:3]
-    return Place(zone=zone, host=host, node=node)
+    return RequestedPlace(zone=zone, host=host, node=node)
 
 
-def placement_request(api: Collaborators, call: Call, server: NewServer, *, any_image: bool = False) -> ServerRequest:
+def placement_request(
+    api: ComputeApiCollaborators, call: Call, server: NewServer, *, any_image: bool = False
+) -> ServerRequest:
     """Checks and returns the part of the request that decides the hosts of the servers, without its networks.
 
     `any_image`: a request without imageRef stands for any image.
@@ -102,7 +104,7 @@ def _refuse_unserved(call: Call, server: NewServer) -> None:
         raise errors.BadRequest(f"Not served yet: {', '.join(refused)}. Ask again without.")
 
 
-def _check_destination(api: Collaborators, call: Call, server: NewServer, *, forced: bool) -> None:
+def _check_destination(api: ComputeApiCollaborators, call: Call, server: NewServer, *, forced: bool) -> None:
     """Raises Forbidden if the policy does not permit naming a host, BadRequest if there is no such host."""
     if server.host is None and server.hypervisor_hostname is None:
         return
@@ -122,7 +124,7 @@ class BootSource(NamedTuple):
     image: Image | None
 
 
-def _boot_source(api: Collaborators, call: Call, server: NewServer, any_image: bool) -> BootSource:
+def _boot_source(api: ComputeApiCollaborators, call: Call, server: NewServer, any_image: bool) -> BootSource:
     flavorid = str(server.flavor_ref).rstrip("/").rpartition("/")[2]
     image_uuid = image_id(server.image_ref)
     if not image_uuid and not any_image:
@@ -173,13 +175,13 @@ def _check_zero_disk(call: Call, flavor: Flavor) -> None:
         raise errors.Forbidden("Only volume-backed servers are allowed for flavors with zero disk.")
 
 
-def check_zone(api: Collaborators, session: Session, zone: str) -> None:
+def check_zone(api: ComputeApiCollaborators, session: Session, zone: str) -> None:
     """Raises BadRequest if no enabled compute service is in the zone."""
     if not availability_zones.is_available(session, zone, api.conf.scheduler.default_availability_zone):
         raise errors.BadRequest(f"The requested availability zone is not available: {zone[:255]}.")
 
 
-def _hints(api: Collaborators, call: Call) -> dict[str, Any]:
+def _hints(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Raises BadRequest if a hint is malformed, or the server group does not exist or belongs to another project."""
     hints = checked_hints(call.body.hints or call.body.hints_old or {})
     group_uuid = group_of(hints)

@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers import servers
 from minova.api.compute.servers.networks import neutron, neutron_servers
 from minova.api.http.call import Call
@@ -39,7 +39,7 @@ class RequestedGroup(msgspec.Struct, frozen=True, kw_only=True):
 _REQUESTED_GROUP = Decoder(RequestedGroup)
 
 
-def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_groups(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """`GET /servers/{id}/os-security-groups`."""
     with api.db.read() as session:
         row = servers.find(call, session)
@@ -93,18 +93,18 @@ def shown_rule(rule: SecurityGroupRule, sources: Mapping[str, SecurityGroup | No
     }
 
 
-def add(api: Collaborators, call: Call, body: Any) -> None:
+def add(api: ComputeApiCollaborators, call: Call, body: Any) -> None:
     _change(api, call, body, adding=True)
 
 
-def remove(api: Collaborators, call: Call, body: Any) -> None:
+def remove(api: ComputeApiCollaborators, call: Call, body: Any) -> None:
     _change(api, call, body, adding=False)
 
 
 ACTIONS = {"addSecurityGroup": add, "removeSecurityGroup": remove}
 
 
-def _change(api: Collaborators, call: Call, body: Any, *, adding: bool) -> None:
+def _change(api: ComputeApiCollaborators, call: Call, body: Any, *, adding: bool) -> None:
     """Changes each port of the server and answers 202.
 
     Raises NotFound if there is no such group, or if the server does not have the group that is to be removed.
@@ -133,33 +133,35 @@ def _change(api: Collaborators, call: Call, body: Any, *, adding: bool) -> None:
 
 
 def _by_name(session: Session, row: InstanceRow, name: str) -> str:
-    found = security_groups.named(session, row.project_id, [name]).get(name, [])
-    if len(found) > 1:
+    group_ids = security_groups.named(session, row.project_id, [name]).get(name, [])
+    if len(group_ids) > 1:
         raise errors.Conflict(f"Multiple security groups found matching '{name}'. Use an ID to be more specific.")
-    if not found:
+    if not group_ids:
         raise errors.NotFound(f"Security group {name} not found for project {row.project_id}")
-    return found[0]
+    return group_ids[0]
 
 
-def _write(api: Collaborators, call: Call, port: Port, group_id: str, *, adding: bool) -> None:
-    known: Port | None = port
+def _write(api: ComputeApiCollaborators, call: Call, port: Port, group_id: str, *, adding: bool) -> None:
+    current_port: Port | None = port
     for tried in range(TRIES):
-        if known is None:
+        if current_port is None:
             return  # it was deleted together with its server
-        groups = [each for each in known.security_groups or () if each != group_id]
-        changed = msgspec.structs.replace(known, security_groups=(*groups, *([group_id] if adding else [])))
+        groups = [each for each in current_port.security_groups or () if each != group_id]
+        changed = msgspec.structs.replace(current_port, security_groups=(*groups, *([group_id] if adding else [])))
         try:
             api.conductor.update_port(call.ctx, port=changed, fixed_ips=None)
         except errors.RevisionNumberConstraintFailed:
             if tried == TRIES - 1:
                 raise
             with api.db.read() as session:
-                known = ports.find(session, port.id)
+                current_port = ports.find(session, port.id)
         else:
             return
 
 
-def requested(api: Collaborators, call: Call, groups: Sequence[RequestedGroup] | None) -> tuple[str, ...] | None:
+def requested(
+    api: ComputeApiCollaborators, call: Call, groups: Sequence[RequestedGroup] | None
+) -> tuple[str, ...] | None:
     """Returns the ids of a new server's groups; None: the default group.
 
     Raises BadRequest if a group is unknown, or if several groups have its name.
@@ -168,18 +170,18 @@ def requested(api: Collaborators, call: Call, groups: Sequence[RequestedGroup] |
     if not names or names == [DEFAULT_GROUP]:
         return None
     if api.neutron is not None:
-        known = neutron.groups_named(api, call)
-        return tuple(dict.fromkeys(_only(call, name, known.get(name, [])) for name in names))
+        neutron_ids = neutron.groups_named(api, call)
+        return tuple(dict.fromkeys(_only(call, name, neutron_ids.get(name, [])) for name in names))
     with api.db.read() as session:
-        found = security_groups.named(session, call.ctx.project_id, names)
-    return tuple(dict.fromkeys(_only(call, name, found.get(name, [])) for name in names))
+        ids_by_name = security_groups.named(session, call.ctx.project_id, names)
+    return tuple(dict.fromkeys(_only(call, name, ids_by_name.get(name, [])) for name in names))
 
 
-def _only(call: Call, name: str, found: Collection[str]) -> str:
-    if len(found) != 1:
-        reason = "Multiple security groups have this name" if found else "Security group not found"
+def _only(call: Call, name: str, group_ids: Collection[str]) -> str:
+    if len(group_ids) != 1:
+        reason = "Multiple security groups have this name" if group_ids else "Security group not found"
         raise errors.BadRequest(f"{reason}: '{name[:255]}' of project {call.ctx.project_id}.")
-    return next(iter(found))
+    return next(iter(group_ids))
 
 
 ROUTES: tuple[Route, ...] = (

@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers import filters
 from minova.api.compute.servers.filters import ServersQuery
 from minova.api.compute.servers.networks import neutron_servers
@@ -15,9 +15,9 @@ from minova.api.compute.servers.networks.requested import access_address
 from minova.api.compute.servers.view import (
     ANSWER_HISTORY,
     HOST_STATUS,
-    Form,
-    Parts,
     ServerBrief,
+    ServerForm,
+    ServerParts,
     ServerView,
     brief,
     shows_fault,
@@ -42,14 +42,14 @@ from minova.objects.requests.request_spec import RequestSpec
 from minova.objects.servers.server_changes import ServerChanges
 
 
-def list_servers(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_servers(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         rows, full = _rows(api, call, session)
-    form = Form(call)
+    form = ServerForm(call)
     return _page(call, [brief(form, row) for row in rows], rows, full)
 
 
-def list_detail(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_detail(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         rows, full = _rows(api, call, session)
         shown = _views(api, call, session, rows)
@@ -57,7 +57,7 @@ def list_detail(api: Collaborators, call: Call) -> dict[str, Any]:
     return _page(call, _with_groups(api, call, shown, in_neutron), rows, full)
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         row = find(call, session)
         shown = _views(api, call, session, [row], with_groups=True)
@@ -65,7 +65,7 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"server": _with_groups(api, call, shown, in_neutron)[0]}
 
 
-def delete(api: Collaborators, call: Call) -> None:
+def delete(api: ComputeApiCollaborators, call: Call) -> None:
     with api.db.read() as session:
         row = find(call, session)
     # Sent only if the server has a lock: a conductor that is too old for the argument knows no locks.
@@ -73,7 +73,7 @@ def delete(api: Collaborators, call: Call) -> None:
     api.conductor.delete_server(call.ctx, instance_uuid=row.uuid, override_lock=override)
 
 
-def force_delete(api: Collaborators, call: Call, arguments: Any) -> None:
+def force_delete(api: ComputeApiCollaborators, call: Call, arguments: Any) -> None:
     """Deletes the server even if it could be restored. As in Nova, the value of the action's key is ignored."""
     with api.db.read() as session:
         row = find(call, session)
@@ -138,7 +138,7 @@ SHOWN_LATER = (
 )
 
 
-def update(api: Collaborators, call: Call) -> dict[str, Any]:
+def update(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     body: ChangedServer = call.body.server
     with api.db.read() as session:
         row = find(call, session)
@@ -157,7 +157,7 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"server": shown_after_change(api, call)}
 
 
-def shown_after_change(api: Collaborators, call: Call) -> ServerView:
+def shown_after_change(api: ComputeApiCollaborators, call: Call) -> ServerView:
     """Returns the server in the answer to an update or a rebuild. Before 2.75 it has fewer fields."""
     is_whole = call.since(WHOLE_ANSWER) or call.shows_all
     with api.db.read() as session:
@@ -175,7 +175,7 @@ def _changed_address(version: int, text: str | msgspec.UnsetType | None) -> str 
     return None if isinstance(text, msgspec.UnsetType) else access_address(version, text or "")
 
 
-def addresses(api: Collaborators, call: Call) -> dict[str, Any]:
+def addresses(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         return {"addresses": _plain(_views(api, call, session, [find(call, session)])[0].addresses)}
 
@@ -188,22 +188,22 @@ def _plain(shown: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def addresses_of_network(api: Collaborators, call: Call) -> dict[str, Any]:
+def addresses_of_network(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     label = call.path["network"]
-    found = addresses(api, call)["addresses"]
-    if label not in found:
+    addresses_by_network = addresses(api, call)["addresses"]
+    if label not in addresses_by_network:
         raise errors.NotFound("Instance is not a member of specified network")
-    return {label: found[label]}
+    return {label: addresses_by_network[label]}
 
 
-def show_password(api: Collaborators, call: Call) -> dict[str, str]:
+def show_password(api: ComputeApiCollaborators, call: Call) -> dict[str, str]:
     """Returns the password that the guest has stored with the metadata service, encrypted with the server's key."""
     with api.db.read() as session:
         row = find(call, session)
         return {"password": str(row.system_metadata.get(PASSWORD, ""))}
 
 
-def clear_password(api: Collaborators, call: Call) -> None:
+def clear_password(api: ComputeApiCollaborators, call: Call) -> None:
     with api.db.read() as session:
         row = find(call, session)
     api.conductor.clear_server_password(call.ctx, instance_uuid=row.uuid)
@@ -215,39 +215,39 @@ def find(call: Call, session: Session, *, deleted: bool = False) -> InstanceRow:
     Raises NotFound also if the caller may not see the server.
     Raises Forbidden if the policy of the route does not permit it for this server.
     """
-    wanted = call.path["server_id"]
+    server_id = call.path["server_id"]
     row = None
-    if len(wanted) <= 36:
+    if len(server_id) <= 36:
         project_id = None if call.ctx.is_admin else call.ctx.project_id
-        row = instances.instance(session, wanted, project_id, deleted=deleted)
+        row = instances.instance(session, server_id, project_id, deleted=deleted)
     if row is None:
-        raise errors.NotFound(f"Instance {wanted[:255]} could not be found.")
+        raise errors.NotFound(f"Instance {server_id[:255]} could not be found.")
     call.require_for(Target(project_id=row.project_id, user_id=row.user_id))
     return row
 
 
-class Page(NamedTuple):
+class ServersPage(NamedTuple):
     """`full`: another page may follow."""
 
     rows: Sequence[InstanceRow] = ()
     full: bool = False
 
 
-def _rows(api: Collaborators, call: Call, session: Session) -> Page:
+def _rows(api: ComputeApiCollaborators, call: Call, session: Session) -> ServersPage:
     query: filters.ServersQuery = call.query
     size = page_size(query.limit, api.conf.api.max_limit)
     filters.check_names(call.request.params)
     filters.check_status(call, query)
-    wanted = filters.wanted(query, call.ctx.project_id, filters.rights_of(call))
+    instance_filter = filters.wanted(query, call.ctx.project_id, filters.rights_of(call))
     order = filters.order(query, is_admin=call.ctx.is_admin, keys=filters.sort_keys_of(call))
-    if wanted is None or size == 0:
-        return Page()
+    if instance_filter is None or size == 0:
+        return ServersPage()
     try:
         zone = api.conf.scheduler.default_availability_zone
-        rows = instances.instances(session, wanted, order, query.marker or None, size, zone)
+        rows = instances.instances(session, instance_filter, order, query.marker or None, size, zone)
     except LookupError:
         raise errors.BadRequest(f"marker [{query.marker}] not found") from None
-    return Page(rows, full=links.is_full(rows, size))
+    return ServersPage(rows, full=links.is_full(rows, size))
 
 
 def _page(call: Call, shown: list[Any], rows: Sequence[InstanceRow], full: bool) -> dict[str, Any]:
@@ -258,7 +258,12 @@ def _page(call: Call, shown: list[Any], rows: Sequence[InstanceRow], full: bool)
 
 
 def _views(
-    api: Collaborators, call: Call, session: Session, rows: Sequence[InstanceRow], *, with_groups: bool = False
+    api: ComputeApiCollaborators,
+    call: Call,
+    session: Session,
+    rows: Sequence[InstanceRow],
+    *,
+    with_groups: bool = False,
 ) -> list[ServerView]:
     """Returns the servers for an answer. Does not read what the microversion does not show.
 
@@ -271,28 +276,28 @@ def _views(
     default = api.conf.scheduler.default_availability_zone
     interfaces = vifs.of_instances(session, uuids)
     secured = security_groups.names_of_instances(session, interfaces)
-    found = tags.of_instances(session, uuids) if call.has(ANSWER_HISTORY, "tags") else {}
+    tags_by_server = tags.of_instances(session, uuids) if call.has(ANSWER_HISTORY, "tags") else {}
     host_status = _host_statuses(api, call, session, hosts)
     groups = (
         server_groups.uuids_of_instances(session, uuids)
         if with_groups and call.has(ANSWER_HISTORY, "server_groups")
         else None
     )
-    form = Form(call)
+    form = ServerForm(call)
     specs: dict[str, RequestSpec] = {}
     if form.shows_request:
         stored = request_specs.load(session, {row.reservation_id for row in rows})
-        specs = {reservation_id: one.spec for reservation_id, one in stored.items()}
+        specs = {reservation_id: stored_spec.spec for reservation_id, stored_spec in stored.items()}
     return [
         view(
             form,
             row,
-            Parts(
+            ServerParts(
                 zone=zones.get(row.host or "", default),
                 fault=faults.get(row.uuid),
                 vifs=interfaces.get(row.uuid, ()),
                 security_groups=secured.get(row.uuid, ()),
-                tags=found.get(row.uuid, ()),
+                tags=tags_by_server.get(row.uuid, ()),
                 host_status=msgspec.UNSET if host_status is None else host_status.get(row.host or "", _unknown(row)),
                 groups=msgspec.UNSET if groups is None else tuple(groups.get(row.uuid, ())),
                 image=request_specs.image_of_server(row.image, specs.get(row.reservation_id)),
@@ -304,7 +309,7 @@ def _views(
 
 
 def _with_groups(
-    api: Collaborators, call: Call, shown: Sequence[ServerView], in_neutron: neutron_servers.Ports
+    api: ComputeApiCollaborators, call: Call, shown: Sequence[ServerView], in_neutron: neutron_servers.Ports
 ) -> list[ServerView]:
     """Adds the security groups of the ports in Neutron."""
     names = neutron_servers.group_names(api, call, in_neutron)
@@ -321,7 +326,9 @@ def _unknown(row: InstanceRow) -> str:
     return "UNKNOWN" if row.host else ""
 
 
-def _host_statuses(api: Collaborators, call: Call, session: Session, hosts: Collection[str]) -> dict[str, str] | None:
+def _host_statuses(
+    api: ComputeApiCollaborators, call: Call, session: Session, hosts: Collection[str]
+) -> dict[str, str] | None:
     """Returns the statuses of compute hosts, among them these; None if the caller does not see them."""
     if not (call.has(ANSWER_HISTORY, "host_status") and call.permits(HOST_STATUS)):
         return None

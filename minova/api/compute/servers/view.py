@@ -167,7 +167,7 @@ FLAVOR_SPECS = "os_compute_api:servers:show:flavor-extra-specs"
 _GUEST_PROPERTIES = re.compile(r"hw_.*|img_.*|os_.*|architecture|hypervisor_type|vm_mode|auto_disk_config|traits?_.*")
 
 
-class Parts(msgspec.Struct, frozen=True, kw_only=True):
+class ServerParts(msgspec.Struct, frozen=True, kw_only=True):
     """The shown parts of a server that are not in its row.
 
     `zone`: the zone of its host.
@@ -187,7 +187,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     spec: RequestSpec | None = None
 
 
-class Form:
+class ServerForm:
     """The representation of servers for one request: values that are the same for all servers are computed once."""
 
     def __init__(self, call: Call) -> None:
@@ -215,11 +215,11 @@ def host_id(project_id: str, host: str | None) -> str:
     return hashlib.sha224((project_id + host).encode()).hexdigest() if host else ""
 
 
-def brief(form: Form, row: InstanceRow) -> ServerBrief:
+def brief(form: ServerForm, row: InstanceRow) -> ServerBrief:
     return ServerBrief(id=row.uuid, name=row.display_name, links=form.servers.links_to(row.uuid))
 
 
-def view(form: Form, row: InstanceRow, parts: Parts) -> ServerView:
+def view(form: ServerForm, row: InstanceRow, parts: ServerParts) -> ServerView:
     """Returns the representation of a server. Until the server has a host, it shows the requested zone."""
     status = shown_status(row)
     fault = parts.fault
@@ -264,7 +264,7 @@ def view(form: Form, row: InstanceRow, parts: Parts) -> ServerView:
     return ANSWER_HISTORY.of_version(complete, form.version, everything=form.everything)
 
 
-def _attributes(form: Form, row: InstanceRow, image: Image | None) -> dict[str, Any]:
+def _attributes(form: ServerForm, row: InstanceRow, image: Image | None) -> dict[str, Any]:
     if not form.has_host_attributes:
         return {"hostname": row.hostname} if form.has_hostname else {}
     properties = {} if image is None else image.properties
@@ -282,7 +282,7 @@ def _attributes(form: Form, row: InstanceRow, image: Image | None) -> dict[str, 
     }
 
 
-def _image(form: Form, row: InstanceRow, image: Image | None) -> LinkedImage:
+def _image(form: ServerForm, row: InstanceRow, image: Image | None) -> LinkedImage:
     properties: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
     if form.has_image_properties:
         kept = {} if image is None else image.properties
@@ -290,7 +290,7 @@ def _image(form: Form, row: InstanceRow, image: Image | None) -> LinkedImage:
     return LinkedImage(id=row.image_ref, links=form.images.bookmark(row.image_ref), properties=properties)
 
 
-def _flavor(form: Form, flavor: Flavor) -> FlavorOfServer:
+def _flavor(form: ServerForm, flavor: Flavor) -> FlavorOfServer:
     if not form.embeds_flavor:
         return FlavorOfServer(id=flavor.flavorid, links=form.flavors.bookmark(flavor.flavorid))
     return FlavorOfServer(
@@ -318,7 +318,7 @@ def shows_fault(row: InstanceRow) -> bool:
     return is_shown or (row.task_state is None and stands_still(VmState(row.vm_state), power_state_of(row.power_state)))
 
 
-def _fault(form: Form, fault: models.InstanceFault) -> FaultView:
+def _fault(form: ServerForm, fault: models.InstanceFault) -> FaultView:
     """A text that an older release has stored is for administrators only: it names hosts, paths and
     hypervisor errors.
     """

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.http import times
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
@@ -17,11 +17,11 @@ from minova.db.hosts import services
 COMPUTE = "minova-compute"
 
 
-def index(api: Collaborators, call: Call) -> dict[str, Any]:
+def index(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     return {"instance_usage_audit_logs": _log(api, times.now())}
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     text = call.path["before_timestamp"]
     before = times.with_form(text, "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f")
     if before is None:
@@ -36,7 +36,7 @@ def last_month(before: datetime) -> tuple[datetime, datetime]:
     return begin, end
 
 
-def _log(api: Collaborators, before: datetime) -> dict[str, Any]:
+def _log(api: ComputeApiCollaborators, before: datetime) -> dict[str, Any]:
     begin, end = last_month(before)
     with api.db.read() as session:
         hosts = sorted(key.host for key in services.keys(session) if key.binary == COMPUTE)

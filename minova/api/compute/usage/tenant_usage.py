@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.http import links, times
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.http.links import Link
 from minova.api.http.microversions import History, added
-from minova.api.http.structs import Page, page_size
+from minova.api.http.structs import PageQuery, page_size
 from minova.api.policies.enforcer import Target
 from minova.db.api_queries import usages
 from minova.db.models import Instance
@@ -24,7 +24,7 @@ from minova.db.models import Instance
 _FORMATS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%d %H:%M:%S.%f")
 
 
-class UsageQuery(Page, frozen=True, kw_only=True):
+class UsageQuery(PageQuery, frozen=True, kw_only=True):
     """`marker`: the id of the last server of the page before."""
 
     start: str | None = None
@@ -54,7 +54,7 @@ class ServerUsage(msgspec.Struct, frozen=True, kw_only=True):
     uptime: int
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
+class TenantUsage(msgspec.Struct, frozen=True, kw_only=True):
     """Totals are in hours: of servers, vCPUs, MiB and GiB."""
 
     tenant_id: str
@@ -79,30 +79,30 @@ class Period(NamedTuple):
     now: datetime
 
 
-def index(api: Collaborators, call: Call) -> dict[str, Any]:
+def index(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     query: UsagesQuery = call.query
     period, rows = _read(api, call, query, None)
     by_project: dict[str, list[Instance]] = {}
     for row in rows:
         by_project.setdefault(row.project_id, []).append(row)
     detailed = query.detailed == "1"
-    found = [usage_of(project_id, period, those, detailed=detailed) for project_id, those in by_project.items()]
-    return {"tenant_usages": found, **_links(api, call, query, rows, "tenant_usages_links")}
+    tenant_usages = [usage_of(project_id, period, those, detailed=detailed) for project_id, those in by_project.items()]
+    return {"tenant_usages": tenant_usages, **_links(api, call, query, rows, "tenant_usages_links")}
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Returns an empty usage for a project without servers in the period."""
     query: UsageQuery = call.query
     project_id = call.path["project_id"]
     call.require_for(Target(project_id=project_id))
     period, rows = _read(api, call, query, project_id)
-    usage: Usage | dict[str, str] = usage_of(project_id, period, rows, detailed=True) if rows else {}
+    usage: TenantUsage | dict[str, str] = usage_of(project_id, period, rows, detailed=True) if rows else {}
     return {"tenant_usage": usage, **_links(api, call, query, rows, "tenant_usage_links")}
 
 
-def usage_of(project_id: str, period: Period, rows: Sequence[Instance], *, detailed: bool) -> Usage:
+def usage_of(project_id: str, period: Period, rows: Sequence[Instance], *, detailed: bool) -> TenantUsage:
     servers = tuple(_of_server(row, period) for row in rows)
-    return Usage(
+    return TenantUsage(
         tenant_id=project_id,
         start=times.microseconds(period.start),
         stop=times.microseconds(period.end),
@@ -135,7 +135,7 @@ def _of_server(row: Instance, period: Period) -> ServerUsage:
 
 
 def _read(
-    api: Collaborators, call: Call, query: UsageQuery, project_id: str | None
+    api: ComputeApiCollaborators, call: Call, query: UsageQuery, project_id: str | None
 ) -> tuple[Period, Sequence[Instance]]:
     period = period_of(query.start, query.end)
     size = page_size(query.limit, api.conf.api.max_limit)
@@ -166,7 +166,7 @@ def _parsed(text: str) -> datetime:
 
 
 def _links(
-    api: Collaborators, call: Call, query: UsageQuery, rows: Sequence[Instance], key: str
+    api: ComputeApiCollaborators, call: Call, query: UsageQuery, rows: Sequence[Instance], key: str
 ) -> dict[str, tuple[links.Link, ...]]:
     """Returns the links to the next page. As in Nova, only a full page has one."""
     paged = call.since("2.40") or call.shows_all
@@ -180,7 +180,7 @@ ROUTES: tuple[Route, ...] = (
         path="/v2.1/os-simple-tenant-usage",
         rule="os_compute_api:os-simple-tenant-usage:list",
         handler=index,
-        answer={"tenant_usages": list[Usage], "tenant_usages_links?": list[Link]},
+        answer={"tenant_usages": list[TenantUsage], "tenant_usages_links?": list[Link]},
         query=UsagesQuery,
     ),
     Route(

@@ -111,11 +111,11 @@ def _named(change: Mapping[str, Any]) -> tuple[str, str]:
 
 def _keyed(change: Mapping[str, Any]) -> tuple[str, str]:
     """Returns the operation and the pointer in the form of draft 4, where the operation is a key."""
-    found = [name for name in OPERATIONS if name in change]
-    if len(found) != 1:
-        number = "only one" if found else "exactly one"
+    operations = [name for name in OPERATIONS if name in change]
+    if len(operations) != 1:
+        number = "only one" if operations else "exactly one"
         raise errors.BadRequest(f'Operation objects must contain {number} member named "add", "remove", or "replace".')
-    return found[0], change[found[0]]
+    return operations[0], change[operations[0]]
 
 
 def _path(pointer: Any) -> list[str]:

@@ -8,17 +8,17 @@ from minova import errors
 from minova.api.http import names
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
-from minova.api.image.collaborators import Collaborators
+from minova.api.image.collaborators import ImageApiCollaborators
 from minova.api.image.images import target_of
 from minova.api.image.view import MemberAnswer, find_visible, member_view
-from minova.db.api_queries.images import Seen
+from minova.db.api_queries.images import ImageWithMembership
 from minova.db.catalogue import images
 from minova.objects.catalogue.image import Image, ImageMember
 
 STATUSES = ("pending", "accepted", "rejected")
 
 
-def list_members(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_members(api: ImageApiCollaborators, call: Call) -> dict[str, Any]:
     """Lists all members for the owner and for administrators; a member sees only itself."""
     seen = _find(api, call)
     if seen.image.visibility != "shared":
@@ -32,7 +32,7 @@ def list_members(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"members": shown, "schema": "/v2/schemas/members"}
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: ImageApiCollaborators, call: Call) -> dict[str, Any]:
     seen = _find(api, call)
     if seen.image.visibility != "shared":
         raise errors.NotFound("Only shared images have members.")
@@ -41,7 +41,7 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
     return member_view(_member(api, call, seen.image))
 
 
-def create(api: Collaborators, call: Call) -> dict[str, Any]:
+def create(api: ImageApiCollaborators, call: Call) -> dict[str, Any]:
     member_id = _value(call.body, "member", "Member to be added not specified")
     if not member_id:
         raise errors.BadRequest("Member can't be empty")
@@ -51,7 +51,7 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
     return member_view(api.conductor.add_image_member(call.ctx, image_id=seen.image.id, member_id=member_id))
 
 
-def update(api: Collaborators, call: Call) -> dict[str, Any]:
+def update(api: ImageApiCollaborators, call: Call) -> dict[str, Any]:
     """Sets whether a member accepts an image. Only the member itself may do so, and administrators for any member."""
     status = _value(call.body, "status", "Status not specified")
     seen = _find(api, call)
@@ -65,14 +65,14 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
     return member_view(changed)
 
 
-def delete(api: Collaborators, call: Call) -> None:
+def delete(api: ImageApiCollaborators, call: Call) -> None:
     seen = _find(api, call)
     _require(call, seen, "delete")
     member = _member(api, call, seen.image)
     api.conductor.remove_image_member(call.ctx, image_id=seen.image.id, member_id=member.member_id)
 
 
-def _find(api: Collaborators, call: Call) -> Seen:
+def _find(api: ImageApiCollaborators, call: Call) -> ImageWithMembership:
     with api.db.read() as session:
         seen = find_visible(session, call.path["image_id"], call)
     if seen is None:
@@ -80,20 +80,20 @@ def _find(api: Collaborators, call: Call) -> Seen:
     return seen
 
 
-def _require(call: Call, seen: Seen, verb: str) -> None:
+def _require(call: Call, seen: ImageWithMembership, verb: str) -> None:
     if seen.image.visibility != "shared" or not call.permits(call.rule, target_of(call, seen)):
         raise errors.Forbidden(f"Not allowed to {verb} members for image {seen.image.id}.")
 
 
-def _member(api: Collaborators, call: Call, image: Image) -> ImageMember:
+def _member(api: ImageApiCollaborators, call: Call, image: Image) -> ImageMember:
     """Returns the member in the path. Raises NotFound also if the caller may not see the member."""
-    wanted = call.path["member_id"]
-    if _shows(call, image, wanted):
+    member_id = call.path["member_id"]
+    if _shows(call, image, member_id):
         with api.db.read() as session:
-            member = images.member(session, image.id, wanted)
+            member = images.member(session, image.id, member_id)
         if member is not None:
             return member
-    raise errors.NotFound(f"{wanted[:255]} not found in the member list of the image {image.id}.")
+    raise errors.NotFound(f"{member_id[:255]} not found in the member list of the image {image.id}.")
 
 
 def _shows(call: Call, image: Image, member_id: str) -> bool:

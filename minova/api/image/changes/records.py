@@ -13,7 +13,7 @@ from minova import errors
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.image.changes.json_patch import Operation, Patch, patched
-from minova.api.image.collaborators import Collaborators
+from minova.api.image.collaborators import ImageApiCollaborators
 from minova.api.image.images import checked_tags, find_for, require_visibility
 from minova.api.image.view import ImageAnswer, view
 from minova.context import RequestContext
@@ -26,7 +26,7 @@ LOG = logging.getLogger(__name__)
 TRIES = 10
 
 
-def change(api: Collaborators, ctx: RequestContext, image_id: str, make: Callable[[Image], Image]) -> Image:
+def change(api: ImageApiCollaborators, ctx: RequestContext, image_id: str, make: Callable[[Image], Image]) -> Image:
     """Replaces an image with the result of `make`.
 
     Raises NotFound if there is no such image, the errors of `make`, and Conflict if other requests change the image all
@@ -37,33 +37,33 @@ def change(api: Collaborators, ctx: RequestContext, image_id: str, make: Callabl
             current = images.image(session, image_id)
         if current is None:
             raise errors.NotFound(f"No image found with ID {image_id[:255]}.")
-        wanted = make(current)
-        if wanted == current:
+        changed_image = make(current)
+        if changed_image == current:
             return current
         try:
-            return api.conductor.change_image(ctx, expected=current, image=wanted)
+            return api.conductor.change_image(ctx, expected=current, image=changed_image)
         except errors.ImageChanged:
             LOG.debug("Image %s has been changed meanwhile", image_id)
         except errors.PeerTooOld:
-            return api.conductor.update_image(ctx, image=wanted, expected_status=current.status)
+            return api.conductor.update_image(ctx, image=changed_image, expected_status=current.status)
     raise errors.Conflict(f"Image {image_id} is being changed by other requests. Please try again.")
 
 
-def _change_own(api: Collaborators, call: Call, image: Image, make: Callable[[Image], Image]) -> Image:
+def _change_own(api: ImageApiCollaborators, call: Call, image: Image, make: Callable[[Image], Image]) -> Image:
     """The same as `change`, for an image whose policy the caller has passed.
 
     Raises NotFound if the image belongs to another project by now.
     """
 
-    def made(current: Image) -> Image:
+    def make_if_owned(current: Image) -> Image:
         if current.owner != image.owner:
             raise errors.NotFound(f"No image found with ID {image.id}.")
         return make(current)
 
-    return change(api, call.ctx, image.id, made)
+    return change(api, call.ctx, image.id, make_if_owned)
 
 
-def update(api: Collaborators, call: Call) -> dict[str, Any]:
+def update(api: ImageApiCollaborators, call: Call) -> dict[str, Any]:
     operations: tuple[Operation, ...] = call.body
     image = find_for(api, call)
     for operation in operations:
@@ -78,7 +78,7 @@ def _require(call: Call, operation: Operation) -> None:
         require_visibility(call, operation.value)
 
 
-def add_tag(api: Collaborators, call: Call) -> None:
+def add_tag(api: ImageApiCollaborators, call: Call) -> None:
     tag = call.path["tag"]
     if len(tag) > 255:
         raise errors.BadRequest("Provided object does not match schema 'image': a tag is longer than 255 characters.")
@@ -93,7 +93,7 @@ def add_tag(api: Collaborators, call: Call) -> None:
     _change_own(api, call, image, tagged)
 
 
-def remove_tag(api: Collaborators, call: Call) -> None:
+def remove_tag(api: ImageApiCollaborators, call: Call) -> None:
     tag = call.path["tag"]
     image = find_for(api, call)
 
@@ -105,13 +105,13 @@ def remove_tag(api: Collaborators, call: Call) -> None:
     _change_own(api, call, image, untagged)
 
 
-def deactivate(api: Collaborators, call: Call) -> None:
+def deactivate(api: ImageApiCollaborators, call: Call) -> None:
     """Deactivates an image: only administrators can download its data then, and no server can be made from it."""
     image = find_for(api, call)
     _change_own(api, call, image, lambda current: _with_status(current, "deactivate", "active", "deactivated"))
 
 
-def reactivate(api: Collaborators, call: Call) -> None:
+def reactivate(api: ImageApiCollaborators, call: Call) -> None:
     image = find_for(api, call)
     _change_own(api, call, image, lambda current: _with_status(current, "reactivate", "deactivated", "active"))
 

@@ -66,13 +66,13 @@ class GlanceClient:
         document: dict[str, Any] = self._checked(answer).json()
         return document
 
-    def data(self, image_id: str) -> "Data":
+    def data(self, image_id: str) -> "ImageData":
         """Returns the bytes, as the service user. Raises NotFound if there are none."""
         answer = self._ask("GET", f"/v2/images/{image_id}/file", None, stream=True)
         if answer.status_code in (204, 404):
             answer.close()
             raise errors.NotFound(f"Image {image_id} has no data.")
-        return Data(self._checked(answer), self._chunk_size)
+        return ImageData(self._checked(answer), self._chunk_size)
 
     def page(self, query: dict[str, str], token: str) -> list[dict[str, Any]]:
         """Returns the documents of the images that the user sees. Raises BadRequest or Forbidden if Glance refuses the
@@ -204,7 +204,7 @@ class GlanceClient:
         return answer
 
 
-class Data:
+class ImageData:
     """The bytes of an image, as a file that can be read once. `length` in bytes, if Glance reports it."""
 
     def __init__(self, answer: Any, chunk_size: int) -> None:

@@ -18,7 +18,7 @@ from minova import errors
 from minova.api.http import times
 from minova.api.http.call import Call
 from minova.api.image.changes import records
-from minova.api.image.collaborators import Collaborators
+from minova.api.image.collaborators import ImageApiCollaborators
 from minova.api.image.data import DEACTIVATED, OCTETS, chunks, requeue, saving
 from minova.api.image.glance.client import GlanceClient
 from minova.api.image.storage.removals import too_many
@@ -127,14 +127,14 @@ class GlanceData:
         else:
             call.response.set_stream(data, data.length)
 
-    def receive(self, api: Collaborators, call: Call, image: Image) -> None:
+    def receive(self, api: ImageApiCollaborators, call: Call, image: Image) -> None:
         """Takes an upload. Its repetition after a lost answer finds the image active in Glance."""
         with api.store.begin(image.id) as coming:
             records.change(api, call.ctx, image.id, saving)
             try:
                 self._client.upload(image.id, chunks(call.request))
-                made = self._made(image.id)
-                records.change(api, call.ctx, image.id, lambda current: _active(current, made))
+                glance_image = self._made(image.id)
+                records.change(api, call.ctx, image.id, lambda current: _active(current, glance_image))
             except errors.NotFound:
                 # The owner of the image has deleted it meanwhile.
                 self._forget(api, call.ctx, image.id)
@@ -149,7 +149,7 @@ class GlanceData:
             raise errors.NotFound(f"No image found with ID {image_id[:255]}.")
         return image_of(document)
 
-    def recover(self, api: Collaborators) -> None:
+    def recover(self, api: ImageApiCollaborators) -> None:
         """Deletes the images in Glance that are pending_delete. Once an hour, deletes the records of images that users
         have deleted there, unless that is more than [api] max_automatic_image_removals: then Glance itself may be wrong.
         """
@@ -171,18 +171,20 @@ class GlanceData:
             self._forgetting.worked()
         self._look_at = self._clock() + LOOK_AGAIN
 
-    def _forget(self, api: Collaborators, ctx: RequestContext, image_id: str) -> None:
+    def _forget(self, api: ImageApiCollaborators, ctx: RequestContext, image_id: str) -> None:
         with suppress(errors.NotFound):
             api.conductor.delete_image(ctx, image_id=image_id)
             LOG.info("The record of image %s is removed, which is deleted in Glance", image_id)
 
 
-def _active(image: Image, made: Image) -> Image:
+def _active(image: Image, glance_image: Image) -> Image:
     """Returns the active image with the facts about its bytes that a host needs before it boots from them."""
     if image.status == "active":
         return image
     if image.status != "saving":
         # The task has ended meanwhile, and the image is to be deleted.
         raise errors.Conflict(f"Image {image.id} takes no data: its status is {image.status}, not saving.")
-    facts = {key: getattr(made, key) for key in ("size", "virtual_size", "checksum", "os_hash_algo", "os_hash_value")}
+    facts = {
+        key: getattr(glance_image, key) for key in ("size", "virtual_size", "checksum", "os_hash_algo", "os_hash_value")
+    }
     return msgspec.structs.replace(image, **facts, status="active")

@@ -25,14 +25,14 @@ Networks = Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network]
 Resolve = Callable[[str, int], Sequence[str]]
 
 
-class Refused(errors.BadRequest):
+class ImportRefused(errors.BadRequest):
     """The text does not give the reason: that would reveal what is in the controller's networks."""
 
     def __init__(self, uri: str) -> None:
         super().__init__(f"URI for web-download does not pass filtering: {uri[:2048]}")
 
 
-class Place(NamedTuple):
+class ConnectionTarget(NamedTuple):
     """The target of a connection.
 
     `host`: as in the URL.
@@ -52,31 +52,31 @@ def addresses_of(host: str, port: int) -> Sequence[str]:
     return [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
 
 
-def checked(conf: cfg.ConfigOpts, uri: str, resolve: Resolve = addresses_of) -> Place:
-    """Raises Refused if the URI may not be fetched."""
+def checked(conf: cfg.ConfigOpts, uri: str, resolve: Resolve = addresses_of) -> ConnectionTarget:
+    """Raises ImportRefused if the URI may not be fetched."""
     options = conf.import_filtering_opts
     try:
         parts = urlsplit(uri)
         host, port = (parts.hostname or "").rstrip("."), parts.port or PORTS.get(parts.scheme, 0)
     except ValueError:
-        raise Refused(uri) from None
+        raise ImportRefused(uri) from None
     target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
     is_plain = uri.isascii() and uri.isprintable() and " " not in uri and "@" not in parts.netloc and "\\" not in uri
     if not is_plain or not host or len(uri) > 2048:
-        raise Refused(uri)
+        raise ImportRefused(uri)
     if parts.scheme not in options.allowed_schemes or port not in options.allowed_ports:
-        raise Refused(uri)
+        raise ImportRefused(uri)
     if host in options.disallowed_hosts or (options.allowed_hosts and host not in options.allowed_hosts):
-        raise Refused(uri)
+        raise ImportRefused(uri)
     try:
-        found = resolve(host, port)
+        addresses = resolve(host, port)
     except (OSError, UnicodeError):
-        raise Refused(uri) from None
+        raise ImportRefused(uri) from None
     networks = allowed_networks(conf)
     # One refused address refuses the name: a name with both kinds of addresses is an attempt to deceive.
-    if not found or not all(may_connect(text, networks) for text in found):
-        raise Refused(uri)
-    return Place(parts.scheme, host, port, found[0], target)
+    if not addresses or not all(may_connect(text, networks) for text in addresses):
+        raise ImportRefused(uri)
+    return ConnectionTarget(parts.scheme, host, port, addresses[0], target)
 
 
 def allowed_networks(conf: cfg.ConfigOpts) -> Networks:

@@ -17,7 +17,7 @@ from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.image import data, images
 from minova.api.image.changes import records
-from minova.api.image.collaborators import Collaborators
+from minova.api.image.collaborators import ImageApiCollaborators
 from minova.api.image.importing import guard, web
 from minova.api.image.store import Upload
 from minova.api.image.view import ImageAnswer
@@ -38,34 +38,34 @@ METHODS_HEADER = "OpenStack-image-import-methods"
 _places = SharedPlaces(MAX_DOWNLOADS)
 
 
-def info(api: Collaborators, call: Call) -> dict[str, Any]:
+def info(api: ImageApiCollaborators, call: Call) -> dict[str, Any]:
     methods = {"description": "Import methods available.", "type": "array", "value": _methods(api)}
     return {"import-methods": methods}
 
 
-def stores(api: Collaborators, call: Call) -> None:
+def stores(api: ImageApiCollaborators, call: Call) -> None:
     raise errors.NotFound("Multi backend is not supported at this site.")
 
 
-def _methods(api: Collaborators) -> list[str]:
+def _methods(api: ImageApiCollaborators) -> list[str]:
     return list(api.conf.api.enabled_import_methods)
 
 
-def create(api: Collaborators, call: Call) -> dict[str, Any]:
+def create(api: ImageApiCollaborators, call: Call) -> dict[str, Any]:
     """Makes an image's record, and lists in a header the methods by which its data may be imported."""
-    made = images.create(api, call)
+    image_view = images.create(api, call)
     if _methods(api):
         call.response.set_header(METHODS_HEADER, ",".join(_methods(api)))
-    return made
+    return image_view
 
 
-def stage(api: Collaborators, call: Call) -> None:
+def stage(api: ImageApiCollaborators, call: Call) -> None:
     if DIRECT not in _methods(api):
         raise errors.NotFound(f"'{DIRECT}' method is not available at this site.")
     data.receive(api, call, images.find_for(api, call), "uploading")
 
 
-def import_image(api: Collaborators, call: Call) -> None:
+def import_image(api: ImageApiCollaborators, call: Call) -> None:
     method, uri = _asked(api, call.body)
     image = images.find_for(api, call)
     _require_ready(image, method)
@@ -75,7 +75,7 @@ def import_image(api: Collaborators, call: Call) -> None:
         _start_download(api, call, image, uri)
 
 
-def _asked(api: Collaborators, body: dict[str, Any]) -> tuple[str, str]:
+def _asked(api: ImageApiCollaborators, body: dict[str, Any]) -> tuple[str, str]:
     """Returns the method and the address of the request."""
     if "method" not in body:
         raise errors.BadRequest("Import request requires a 'method' field.")
@@ -91,7 +91,7 @@ def _asked(api: Collaborators, body: dict[str, Any]) -> tuple[str, str]:
         raise errors.BadRequest("All_stores_must_succeed can only be set with enabled_backends")
     uri = method.get("uri", "")
     if method["name"] == WEB and not isinstance(uri, str):
-        raise guard.Refused("")
+        raise guard.ImportRefused("")
     return method["name"], uri
 
 
@@ -115,7 +115,7 @@ def _activated(image: Image) -> Image:
 # -- web-download ------------------------------------------------------------------------------------------------------
 
 
-def _start_download(api: Collaborators, call: Call, image: Image, uri: str) -> None:
+def _start_download(api: ImageApiCollaborators, call: Call, image: Image, uri: str) -> None:
     guard.checked(api.conf, uri)
     project_id = call.ctx.project_id
     try:
@@ -146,7 +146,7 @@ def _importing(image: Image) -> Image:
     return msgspec.structs.replace(image, status="importing", properties=left)
 
 
-def _download(api: Collaborators, ctx: RequestContext, image: Image, uri: str, coming: Upload) -> None:
+def _download(api: ImageApiCollaborators, ctx: RequestContext, image: Image, uri: str, coming: Upload) -> None:
     """Runs in a thread of its own. At the end the image is active or queued, or recovery queues it."""
     try:
         with coming:

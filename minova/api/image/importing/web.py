@@ -15,7 +15,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 
 from minova import errors
 from minova.api.image.importing import guard
-from minova.api.image.importing.guard import Place, Resolve, addresses_of
+from minova.api.image.importing.guard import ConnectionTarget, Resolve, addresses_of
 from minova.api.image.store import CHUNK_BYTES
 
 MAX_REDIRECTS = 5
@@ -52,7 +52,7 @@ class Download:
 
 @contextmanager
 def opened(conf: cfg.ConfigOpts, uri: str, resolve: Resolve = addresses_of) -> Iterator[Download]:
-    """Follows redirects and checks each of them. Raises Refused or NotFetched if the fetch is not allowed or fails."""
+    """Follows redirects and checks each of them. Raises ImportRefused or NotFetched if the fetch is not allowed or fails."""
     deadline = time.monotonic() + conf.import_filtering_opts.web_download_timeout
     for _ in range(MAX_REDIRECTS + 1):
         place = guard.checked(conf, uri, resolve)
@@ -67,7 +67,7 @@ def opened(conf: cfg.ConfigOpts, uri: str, resolve: Resolve = addresses_of) -> I
 
 
 @contextmanager
-def _answer(place: Place, deadline: float) -> Iterator[urllib3.BaseHTTPResponse]:
+def _answer(place: ConnectionTarget, deadline: float) -> Iterator[urllib3.BaseHTTPResponse]:
     connection = _connection(place)
     cut: threading.Timer | None = None
     try:
@@ -110,7 +110,7 @@ def _require_time(deadline: float) -> None:
         raise NotFetched("The download failed: it takes too long.")
 
 
-def _connection(place: Place) -> HTTPConnection:
+def _connection(place: ConnectionTarget) -> HTTPConnection:
     """Connects to the checked address. The certificate must be valid for the host's name."""
     if place.scheme == "http":
         return HTTPConnection(place.address, place.port, timeout=TIMEOUT)
@@ -124,6 +124,6 @@ def _connection(place: Place) -> HTTPConnection:
     )
 
 
-def _authority(place: Place) -> str:
+def _authority(place: ConnectionTarget) -> str:
     host = f"[{place.host}]" if ":" in place.host else place.host
     return host if place.port == guard.PORTS[place.scheme] else f"{host}:{place.port}"

@@ -6,7 +6,7 @@ import logging
 import threading
 
 from minova import errors
-from minova.api.image.collaborators import Collaborators
+from minova.api.image.collaborators import ImageApiCollaborators
 from minova.api.image.data import requeue
 from minova.api.image.storage.removals import too_many
 from minova.context import service_context
@@ -20,7 +20,7 @@ LOG = logging.getLogger(__name__)
 INTERVAL = 60.0  # seconds
 
 
-def start(api: Collaborators, stopping: threading.Event) -> None:
+def start(api: ImageApiCollaborators, stopping: threading.Event) -> None:
     """Runs at once and every minute, but not in safe mode: an upload that cannot reach the conductor leaves its image in
     status saving.
     """
@@ -30,7 +30,7 @@ def start(api: Collaborators, stopping: threading.Event) -> None:
 
 
 class Recovery:
-    def __init__(self, api: Collaborators) -> None:
+    def __init__(self, api: ImageApiCollaborators) -> None:
         self._api = api
         self._removing = FailureLog("Removing bytes of deleted images", "No bytes of deleted images are removed")
 

@@ -7,7 +7,7 @@ import threading
 import time
 
 from minova import errors, metrics
-from minova.api.image.collaborators import Collaborators
+from minova.api.image.collaborators import ImageApiCollaborators
 from minova.context import service_context
 from minova.db.api_queries import images
 from minova.db.sql import chunked
@@ -24,7 +24,7 @@ MAX_LOGGED = 20
 WAITS = frozenset({"queued", "saving", "importing"})
 
 
-def start(api: Collaborators, stopping: threading.Event) -> None:
+def start(api: ImageApiCollaborators, stopping: threading.Event) -> None:
     """Runs at once, also in safe mode."""
     work = StoreReports(api, str(api.conf.host)).report_if_due
     task = PeriodicTask(name="report of images", interval=SOON, work=work, at_once=True, in_safe_mode=True)
@@ -34,7 +34,7 @@ def start(api: Collaborators, stopping: threading.Event) -> None:
 class StoreReports:
     """`store`: the name under which the store is reported."""
 
-    def __init__(self, api: Collaborators, store: str) -> None:
+    def __init__(self, api: ImageApiCollaborators, store: str) -> None:
         self._api = api
         self._store = store
         self._due_at = 0.0  # of time.monotonic
@@ -54,7 +54,7 @@ class StoreReports:
         if self._api.remote is not None:
             return
         stored = self._unexpected()
-        self._show(frozenset(one.id for one in stored))
+        self._show(frozenset(image.id for image in stored))
         try:
             remove = self._api.conductor.report_images(service_context(), store=self._store, images=tuple(stored))
         except errors.PeerTooOld:  # during an upgrade
@@ -64,20 +64,20 @@ class StoreReports:
             LOG.warning("Removed the bytes of image %s, as an operator has decided", image_id)
 
     def _unexpected(self) -> list[StoredImage]:
-        found: list[StoredImage] = []
+        stored_images: list[StoredImage] = []
         for chunk in chunked(sorted(self._api.store.complete())):
             with self._api.db.read() as session:
                 changes = images.changes(session, chunk)
                 left = set(chunk) - changes.keys()
                 left -= images.deleted(session, left)
-            found += [self._stored(image_id) for image_id in sorted(left)]
+            stored_images += [self._stored(image_id) for image_id in sorted(left)]
             for image_id, (status, changed) in sorted(changes.items()):
                 if status not in WAITS:
                     self._keep(image_id, str(changed))
                 # A record beside the bytes says that the image was active, which no image ceases to be.
                 elif self._api.store.record(image_id) is not None:
-                    found.append(self._stored(image_id, has_row=True))
-        return found
+                    stored_images.append(self._stored(image_id, has_row=True))
+        return stored_images
 
     def _stored(self, image_id: str, *, has_row: bool = False) -> StoredImage:
         store = self._api.store
@@ -89,8 +89,8 @@ class StoreReports:
             return
         with self._api.db.read() as session:
             image = images.image(session, image_id)
-        known = self._api.store.record(image_id)
-        if image is not None and (known is None or str(known.updated_at) < str(image.updated_at)):
+        record = self._api.store.record(image_id)
+        if image is not None and (record is None or str(record.updated_at) < str(image.updated_at)):
             self._api.store.keep_record(image)
         self._kept[image_id] = changed
 

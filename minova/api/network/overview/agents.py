@@ -10,7 +10,7 @@ from minova import errors
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.network import answers
-from minova.api.network.collaborators import Collaborators
+from minova.api.network.collaborators import NetworkApiCollaborators
 from minova.api.network.common import FieldsQuery
 from minova.db.api_queries import availability_zones, services
 from minova.uuids import canonical_uuid
@@ -49,25 +49,25 @@ class ZoneAnswer(msgspec.Struct, frozen=True, kw_only=True):
     state: str
 
 
-def list_agents(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_agents(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     query: AgentsQuery = call.query
-    wanted = {name: getattr(query, name) for name in ("host", "agent_type", "binary", "availability_zone")}
-    wanted["alive"] = () if query.alive is None else (query.alive,)
-    found = [
-        agent for agent in _agents(api) if all(not values or agent[name] in values for name, values in wanted.items())
+    filters = {name: getattr(query, name) for name in ("host", "agent_type", "binary", "availability_zone")}
+    filters["alive"] = () if query.alive is None else (query.alive,)
+    agents = [
+        agent for agent in _agents(api) if all(not values or agent[name] in values for name, values in filters.items())
     ]
-    return {"agents": [_only(agent, query.fields) for agent in found]}
+    return {"agents": [_only(agent, query.fields) for agent in agents]}
 
 
-def show_agent(api: Collaborators, call: Call) -> dict[str, Any]:
-    wanted = call.path["agent_id"]
+def show_agent(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
+    agent_id = call.path["agent_id"]
     for agent in _agents(api):
-        if agent["id"] == canonical_uuid(wanted):
+        if agent["id"] == canonical_uuid(agent_id):
             return {"agent": _only(agent, call.query.fields)}
-    raise errors.AgentNotFound(f"Agent {wanted[:255]} could not be found.")
+    raise errors.AgentNotFound(f"Agent {agent_id[:255]} could not be found.")
 
 
-def list_zones(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_zones(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     """Networks are in every zone that has computes."""
     enabled: dict[str, bool] = {}
     for agent in _agents(api):
@@ -81,14 +81,14 @@ def list_zones(api: Collaborators, call: Call) -> dict[str, Any]:
     }
 
 
-def _agents(api: Collaborators) -> Iterator[dict[str, Any]]:
+def _agents(api: NetworkApiCollaborators) -> Iterator[dict[str, Any]]:
     with api.db.read() as session:
-        known = services.services(session, api.conf.service_down_time, api.db)
+        service_list = services.services(session, api.conf.service_down_time, api.db)
         zones = availability_zones.by_host(session)
-    for row in known.rows:
+    for row in service_list.rows:
         if row.topic != "compute":
             continue
-        seen = known.last_seen.get(row.id)
+        seen = service_list.last_seen.get(row.id)
         yield {
             "id": row.uuid,
             "agent_type": KIND,
@@ -97,7 +97,7 @@ def _agents(api: Collaborators) -> Iterator[dict[str, Any]]:
             "topic": row.topic,
             "availability_zone": zones.get(row.host, api.conf.scheduler.default_availability_zone),
             "admin_state_up": not row.disabled,
-            "alive": known.is_up(row),
+            "alive": service_list.is_up(row),
             "heartbeat_timestamp": None if seen is None else f"{datetime.fromtimestamp(seen, UTC):%Y-%m-%d %H:%M:%S}",
             "description": row.disabled_reason,
             "configurations": {},

@@ -8,7 +8,7 @@ from minova import errors
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.network import common
-from minova.api.network.collaborators import Collaborators
+from minova.api.network.collaborators import NetworkApiCollaborators
 from minova.db.networks import networks, subnets
 from minova.db.networks.pages import Page
 from minova.objects.network import addresses
@@ -43,7 +43,7 @@ class NetworkAvailability(msgspec.Struct, frozen=True, kw_only=True):
     subnet_ip_availability: list[SubnetAvailability]
 
 
-def list_availabilities(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_availabilities(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     query: AvailabilityQuery = call.query
     filters = common.filters_of(
         common.ListQuery(
@@ -51,24 +51,24 @@ def list_availabilities(api: Collaborators, call: Call) -> dict[str, Any]:
         )
     )
     with api.db.read() as session:
-        found = networks.visible(session, None, filters, Page(limit=int(api.conf.api.max_limit)))
-    return {"network_ip_availabilities": _of(api, found)}
+        visible_networks = networks.visible(session, None, filters, Page(limit=int(api.conf.api.max_limit)))
+    return {"network_ip_availabilities": _of(api, visible_networks)}
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
-    wanted = call.path["network_id"]
+def show(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
+    network_id = call.path["network_id"]
     with api.db.read() as session:
-        network = networks.find(session, common.identifier(wanted))
+        network = networks.find(session, common.identifier(network_id))
     if network is None:
-        raise errors.NetworkNotFound(f"Network {wanted[:255]} could not be found.")
+        raise errors.NetworkNotFound(f"Network {network_id[:255]} could not be found.")
     return {"network_ip_availability": _of(api, [network])[0]}
 
 
-def _of(api: Collaborators, found: list[Network]) -> list[NetworkAvailability]:
+def _of(api: NetworkApiCollaborators, shown_networks: list[Network]) -> list[NetworkAvailability]:
     with api.db.read() as session:
-        by_network = subnets.with_usage(session, [network.id for network in found])
+        by_network = subnets.with_usage(session, [network.id for network in shown_networks])
     answer = []
-    for network in found:
+    for network in shown_networks:
         each = [
             SubnetAvailability(
                 subnet_id=subnet.id,

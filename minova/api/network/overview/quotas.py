@@ -12,7 +12,7 @@ from minova import errors
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.network.answers import LimitsAnswer, ProjectLimitsAnswer, UsageAnswer
-from minova.api.network.collaborators import Collaborators
+from minova.api.network.collaborators import NetworkApiCollaborators
 from minova.api.policies.enforcer import Target
 from minova.db import models, quotas
 
@@ -35,7 +35,7 @@ LONGEST_ID = 255
 Limit = Annotated[int, msgspec.Meta(ge=-1, le=0x7FFFFFFF)]
 
 
-class NewLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NewNetworkLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """-1 means no limit.
 
     `force`: the same as without `check_limit`.
@@ -58,32 +58,34 @@ class NewLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class UpdateQuota(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    quota: NewLimits
+    quota: NewNetworkLimits
 
 
-def list_quotas(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_quotas(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     """Lists the projects that have limits of their own."""
     own = select(models.Quota.project_id).where(models.Quota.resource.in_(NAMES.values())).distinct()
     with api.db.read() as session:
         projects = session.scalars(own.order_by(models.Quota.project_id)).all()
-        found = [{**_of(api, session, project), "project_id": project, "tenant_id": project} for project in projects]
-    return {"quotas": found}
+        project_quotas = [
+            {**_of(api, session, project), "project_id": project, "tenant_id": project} for project in projects
+        ]
+    return {"quotas": project_quotas}
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     project_id = _project(call)
     with api.db.read() as session:
         return {"quota": _of(api, session, project_id)}
 
 
-def show_default(api: Collaborators, call: Call) -> dict[str, Any]:
+def show_default(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     _project(call)
     with api.db.read() as session:
         limits = quotas.defaults(session, api.conf)
     return {"quota": {name: limits[own] for name, own in NAMES.items()}}
 
 
-def details(api: Collaborators, call: Call) -> dict[str, Any]:
+def details(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     """Returns the limits with the usage."""
     project_id = _project(call)
     with api.db.read() as session:
@@ -93,12 +95,12 @@ def details(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"quota": shown}
 
 
-def update(api: Collaborators, call: Call) -> dict[str, Any]:
+def update(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     """Raises BadRequest if a limit is below the usage, and the body sets `check_limit`."""
     project_id = _project(call)
-    body: NewLimits = call.body.quota
-    wanted = {own: getattr(body, name) for name, own in NAMES.items()}
-    limits = {own: limit for own, limit in wanted.items() if not isinstance(limit, msgspec.UnsetType)}
+    body: NewNetworkLimits = call.body.quota
+    given_limits = {own: getattr(body, name) for name, own in NAMES.items()}
+    limits = {own: limit for own, limit in given_limits.items() if not isinstance(limit, msgspec.UnsetType)}
     api.conductor.update_quota_set(
         call.ctx, project_id=project_id, limits=limits, force=body.force or not body.check_limit
     )
@@ -106,12 +108,12 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
         return {"quota": _of(api, session, project_id)}
 
 
-def delete(api: Collaborators, call: Call) -> None:
+def delete(api: NetworkApiCollaborators, call: Call) -> None:
     """Restores the defaults. Idempotent, as with Neutron's default driver."""
     api.conductor.delete_quota_set(call.ctx, project_id=_project(call), resources=tuple(NAMES.values()))
 
 
-def _of(api: Collaborators, session: Session, project_id: str) -> dict[str, int]:
+def _of(api: NetworkApiCollaborators, session: Session, project_id: str) -> dict[str, int]:
     limits = quotas.limits_of(session, api.conf, project_id)
     return {name: limits[own] for name, own in NAMES.items()}
 

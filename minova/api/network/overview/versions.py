@@ -71,11 +71,11 @@ def list_extensions(_: Any, call: Call) -> dict[str, Any]:
 
 
 def show_extension(_: Any, call: Call) -> dict[str, Any]:
-    wanted = call.path["alias"]
+    alias = call.path["alias"]
     for extension in EXTENSIONS:
-        if extension[0] == wanted:
+        if extension[0] == alias:
             return {"extension": _view(*extension)}
-    raise errors.NotFound(f"Extension with alias {wanted[:255]} does not exist")
+    raise errors.NotFound(f"Extension with alias {alias[:255]} does not exist")
 
 
 def _view(alias: str, name: str, description: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.network import common
 from minova.api.network.answers import AddressGroupAnswer
-from minova.api.network.collaborators import Collaborators
+from minova.api.network.collaborators import NetworkApiCollaborators
 from minova.api.network.common import Text, Unset
 from minova.api.network.resource import Creation, Resource
 from minova.api.policies.enforcer import Target
@@ -43,11 +43,11 @@ class AddressesBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     addresses: Addresses
 
 
-class AddressGroupsQuery(common.PageQuery, frozen=True, kw_only=True):
+class AddressGroupsQuery(common.NetworkPageQuery, frozen=True, kw_only=True):
     name: tuple[str, ...] = ()
 
 
-def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_groups(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     filters = common.filters_of(call.query)
     seen_by = None if call.ctx.is_admin else call.ctx.project_id
     with api.db.read() as session:
@@ -56,11 +56,11 @@ def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
         )
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     return common.shown(api, call, "address_group", view(find(api, call, call.path["address_group_id"])))
 
 
-def new(api: Collaborators, call: Call, body: NewAddressGroup) -> AddressGroup:
+def new(api: NetworkApiCollaborators, call: Call, body: NewAddressGroup) -> AddressGroup:
     group = AddressGroup(
         id=str(uuid.uuid4()),
         name=common.checked_name("address group's", body.name),
@@ -70,11 +70,11 @@ def new(api: Collaborators, call: Call, body: NewAddressGroup) -> AddressGroup:
     return msgspec.structs.replace(group, addresses=added(group, canonical(body.addresses or ())))
 
 
-def add(api: Collaborators, call: Call, groups: Sequence[AddressGroup]) -> list[dict[str, Any]]:
+def add(api: NetworkApiCollaborators, call: Call, groups: Sequence[AddressGroup]) -> list[dict[str, Any]]:
     return [view(group) for group in api.conductor.create_address_groups(call.ctx, address_groups=tuple(groups))]
 
 
-def update(api: Collaborators, call: Call) -> dict[str, Any]:
+def update(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     changes = common.given(call.body.address_group)
     common.check_texts("address group's", changes)
 
@@ -86,35 +86,35 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
     return common.shown(api, call, "address_group", view(common.change(attempt)))
 
 
-def add_addresses(api: Collaborators, call: Call) -> dict[str, Any]:
+def add_addresses(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     group = _owned(api, call)
     changed = api.conductor.change_addresses(call.ctx, group_id=group.id, add=canonical(call.body.addresses))
     return {"address_group": view(changed)}
 
 
-def remove_addresses(api: Collaborators, call: Call) -> dict[str, Any]:
+def remove_addresses(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     group = _owned(api, call)
     changed = api.conductor.change_addresses(call.ctx, group_id=group.id, remove=canonical(call.body.addresses))
     return {"address_group": view(changed)}
 
 
-def delete(api: Collaborators, call: Call) -> None:
+def delete(api: NetworkApiCollaborators, call: Call) -> None:
     group = _owned(api, call)
     api.conductor.delete_address_group(call.ctx, group_id=group.id, **common.revision_argument(call))
 
 
-def _owned(api: Collaborators, call: Call) -> AddressGroup:
+def _owned(api: NetworkApiCollaborators, call: Call) -> AddressGroup:
     group = find(api, call, call.path["address_group_id"])
     call.require_for(Target(project_id=group.project_id))
     return group
 
 
-def find(api: Collaborators, call: Call, wanted: str) -> AddressGroup:
+def find(api: NetworkApiCollaborators, call: Call, group_id: str) -> AddressGroup:
     """Raises AddressGroupNotFound also for another project's group."""
     with api.db.read() as session:
-        group = stored.find(session, common.identifier(wanted))
+        group = stored.find(session, common.identifier(group_id))
     if group is None or not (call.ctx.is_admin or group.project_id == call.ctx.project_id):
-        raise errors.AddressGroupNotFound(f"Address group {wanted[:255]} could not be found.")
+        raise errors.AddressGroupNotFound(f"Address group {group_id[:255]} could not be found.")
     return group
 
 

@@ -12,7 +12,7 @@ from minova.api.http.definition import Route
 from minova.api.http.structs import Int64
 from minova.api.network import common
 from minova.api.network.answers import SecurityGroupRuleAnswer
-from minova.api.network.collaborators import Collaborators
+from minova.api.network.collaborators import NetworkApiCollaborators
 from minova.api.network.common import Text
 from minova.api.network.resource import Creation, Resource
 from minova.api.network.security import address_groups, security_groups
@@ -38,7 +38,7 @@ class NewSecurityGroupRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     tenant_id: Text | None = None
 
 
-class RulesQuery(common.PageQuery, frozen=True, kw_only=True):
+class RulesQuery(common.NetworkPageQuery, frozen=True, kw_only=True):
     security_group_id: tuple[str, ...] = ()
     remote_group_id: tuple[str, ...] = ()
     remote_address_group_id: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class RulesQuery(common.PageQuery, frozen=True, kw_only=True):
     remote_ip_prefix: tuple[str, ...] = ()
 
 
-def list_rules(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_rules(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     query: RulesQuery = call.query
     remotes = ("remote_group_id", "remote_address_group_id", "remote_ip_prefix")
     names = ("security_group_id", "direction", "ethertype", "protocol", "description", *remotes)
@@ -69,11 +69,11 @@ def list_rules(api: Collaborators, call: Call) -> dict[str, Any]:
         )
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     return common.shown(api, call, "security_group_rule", rule_view(_find(api, call)))
 
 
-def new(api: Collaborators, call: Call, body: NewSecurityGroupRule) -> SecurityGroupRule:
+def new(api: NetworkApiCollaborators, call: Call, body: NewSecurityGroupRule) -> SecurityGroupRule:
     group = security_groups.find(api, call, body.security_group_id)
     call.require_for(Target(project_id=group.project_id))
     ethertype = body.ethertype or "IPv4"
@@ -97,24 +97,24 @@ def new(api: Collaborators, call: Call, body: NewSecurityGroupRule) -> SecurityG
     return rule
 
 
-def add(api: Collaborators, call: Call, rules: Sequence[SecurityGroupRule]) -> list[dict[str, Any]]:
+def add(api: NetworkApiCollaborators, call: Call, rules: Sequence[SecurityGroupRule]) -> list[dict[str, Any]]:
     return [rule_view(rule) for rule in api.conductor.create_security_group_rules(call.ctx, rules=tuple(rules))]
 
 
-def delete(api: Collaborators, call: Call) -> None:
+def delete(api: NetworkApiCollaborators, call: Call) -> None:
     rule = _find(api, call)
     call.require_for(Target(project_id=rule.project_id))
     common.require_revision(call, rule)  # a rule never changes
     api.conductor.delete_security_group_rule(call.ctx, rule_id=rule.id)
 
 
-def _find(api: Collaborators, call: Call) -> SecurityGroupRule:
+def _find(api: NetworkApiCollaborators, call: Call) -> SecurityGroupRule:
     """Raises SecurityGroupRuleNotFound also for another project's rule."""
-    wanted = call.path["security_group_rule_id"]
+    rule_id = call.path["security_group_rule_id"]
     with api.db.read() as session:
-        rule = stored.find_rule(session, common.identifier(wanted))
+        rule = stored.find_rule(session, common.identifier(rule_id))
     if rule is None or not (call.ctx.is_admin or rule.project_id == call.ctx.project_id):
-        raise errors.SecurityGroupRuleNotFound(f"Security group rule {wanted[:255]} does not exist")
+        raise errors.SecurityGroupRuleNotFound(f"Security group rule {rule_id[:255]} does not exist")
     return rule
 
 

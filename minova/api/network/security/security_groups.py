@@ -11,7 +11,7 @@ from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.network import common
 from minova.api.network.answers import SecurityGroupAnswer
-from minova.api.network.collaborators import Collaborators
+from minova.api.network.collaborators import NetworkApiCollaborators
 from minova.api.network.common import ListQuery, Text, Unset
 from minova.api.network.removal import delete_once_free
 from minova.api.network.resource import Creation, Resource
@@ -47,7 +47,7 @@ class UpdateSecurityGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
     security_group: SecurityGroupChanges
 
 
-def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
+def list_groups(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     """Lists the groups. The first listing of a project makes its default group."""
     filters = common.filters_of(call.query)
     filters.pop("admin_state_up", None)
@@ -61,18 +61,18 @@ def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
         )
 
 
-def ensure_default(api: Collaborators, call: Call) -> None:
+def ensure_default(api: NetworkApiCollaborators, call: Call) -> None:
     with api.db.read() as session:
-        known = security_groups.default_of(session, call.ctx.project_id)
-    if known is None:
+        default_group = security_groups.default_of(session, call.ctx.project_id)
+    if default_group is None:
         api.conductor.ensure_default_security_group(call.ctx, project_id=call.ctx.project_id)
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     return common.shown(api, call, "security_group", view(find(api, call, call.path["security_group_id"])))
 
 
-def new(api: Collaborators, call: Call, body: NewSecurityGroup) -> SecurityGroup:
+def new(api: NetworkApiCollaborators, call: Call, body: NewSecurityGroup) -> SecurityGroup:
     if body.name == DEFAULT_GROUP:
         raise errors.Conflict("Default security group already exists.")
     common.only_default("stateful", body.stateful, _STATEFUL)
@@ -84,11 +84,11 @@ def new(api: Collaborators, call: Call, body: NewSecurityGroup) -> SecurityGroup
     )
 
 
-def add(api: Collaborators, call: Call, groups: Sequence[SecurityGroup]) -> list[dict[str, Any]]:
+def add(api: NetworkApiCollaborators, call: Call, groups: Sequence[SecurityGroup]) -> list[dict[str, Any]]:
     return [view(group) for group in api.conductor.create_security_groups(call.ctx, groups=tuple(groups))]
 
 
-def update(api: Collaborators, call: Call) -> dict[str, Any]:
+def update(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     changes = common.given(call.body.security_group)
     common.check_texts("security group's", changes)
     common.only_default("stateful", changes.pop("stateful", True), _STATEFUL)
@@ -103,7 +103,7 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
     return common.shown(api, call, "security_group", view(common.change(attempt)))
 
 
-def delete(api: Collaborators, call: Call) -> None:
+def delete(api: NetworkApiCollaborators, call: Call) -> None:
     """Only an administrator may delete the default group of a project, together with the project. The project's next
     port makes it again.
     """
@@ -119,18 +119,18 @@ def delete(api: Collaborators, call: Call) -> None:
     )
 
 
-def _owned(api: Collaborators, call: Call) -> SecurityGroup:
+def _owned(api: NetworkApiCollaborators, call: Call) -> SecurityGroup:
     group = find(api, call, call.path["security_group_id"])
     call.require_for(Target(project_id=group.project_id))
     return group
 
 
-def find(api: Collaborators, call: Call, wanted: str) -> SecurityGroup:
+def find(api: NetworkApiCollaborators, call: Call, group_id: str) -> SecurityGroup:
     """Raises SecurityGroupNotFound also for another project's group."""
     with api.db.read() as session:
-        group = security_groups.find(session, common.identifier(wanted))
+        group = security_groups.find(session, common.identifier(group_id))
     if group is None or not (call.ctx.is_admin or group.project_id == call.ctx.project_id):
-        raise errors.SecurityGroupNotFound(f"Security group {wanted[:255]} does not exist")
+        raise errors.SecurityGroupNotFound(f"Security group {group_id[:255]} does not exist")
     return group
 
 

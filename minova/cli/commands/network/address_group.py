@@ -35,8 +35,8 @@ class AddressGroupCreate(ShowOne):
             "addresses": parsed_args.address or [],
             "project_id": owner(self, parsed_args),
         }
-        made = self.client.post(GROUPS, {"address_group": without_none(group)})["address_group"]
-        return self.dict2columns(_fields(made))
+        created = self.client.post(GROUPS, {"address_group": without_none(group)})["address_group"]
+        return self.dict2columns(_fields(created))
 
 
 class AddressGroupList(Lister):
@@ -110,7 +110,7 @@ class AddressGroupDelete(Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        groups = {found["id"] for found in [find.address_group(self.client, name) for name in parsed_args.groups]}
+        groups = {group["id"] for group in [find.address_group(self.client, name) for name in parsed_args.groups]}
         for identity in sorted(groups):
             self.client.delete(f"{GROUPS}/{part(identity)}")
 

@@ -52,8 +52,8 @@ Without --provider-network-type it is local: each host has the network, and tran
             "provider:segmentation_id": parsed_args.provider_segment,
             "minova:reachable": parsed_args.reachable or None,
         }
-        made = self.client.post(NETWORKS, {"network": without_none(network)})["network"]
-        return self.dict2columns(fields(made))
+        created_network = self.client.post(NETWORKS, {"network": without_none(network)})["network"]
+        return self.dict2columns(fields(created_network))
 
 
 class NetworkList(Lister):
@@ -128,7 +128,7 @@ class NetworkDelete(Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        networks = {found["id"] for found in [find.network(self.client, name) for name in parsed_args.networks]}
+        networks = {network["id"] for network in [find.network(self.client, name) for name in parsed_args.networks]}
         for identity in sorted(networks):
             self.client.delete(f"{NETWORKS}/{part(identity)}")
 

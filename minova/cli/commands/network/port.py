@@ -54,7 +54,7 @@ class PortCreate(ShowOne):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
-        fixed_ips = [named(self.client, wanted) for wanted in parsed_args.fixed_ip or []]
+        fixed_ips = [named(self.client, address) for address in parsed_args.fixed_ip or []]
         groups = parsed_args.security_groups
         if groups:
             groups = [find.security_group(self.client, name)["id"] for name in groups]
@@ -72,8 +72,8 @@ class PortCreate(ShowOne):
             "port_security_enabled": False if parsed_args.disable_port_security else None,
             "allowed_address_pairs": parsed_args.allowed_address,
         }
-        made = self.client.post(PORTS, {"port": without_none(port)})["port"]
-        return self.dict2columns(fields(made))
+        created_port = self.client.post(PORTS, {"port": without_none(port)})["port"]
+        return self.dict2columns(fields(created_port))
 
 
 class PortList(Lister):
@@ -168,7 +168,7 @@ class PortSet(Command):
             }
         )
         lists = {
-            "fixed_ips": (parsed_args.no_fixed_ip, [named(self.client, one) for one in parsed_args.fixed_ip or []]),
+            "fixed_ips": (parsed_args.no_fixed_ip, [named(self.client, entry) for entry in parsed_args.fixed_ip or []]),
             "security_groups": (
                 parsed_args.no_security_group,
                 [find.security_group(self.client, name)["id"] for name in parsed_args.security_groups or []],
@@ -178,7 +178,7 @@ class PortSet(Command):
         for field, (without, more) in lists.items():
             if without or more:
                 kept = [] if without else port[field]
-                changes[field] = [*kept, *(one for one in more if one not in kept)]
+                changes[field] = [*kept, *(entry for entry in more if entry not in kept)]
         if not changes:
             raise UsageError("Say what is to be set, such as --name or --fixed-ip.")
         self.client.put(f"{PORTS}/{part(port['id'])}", {"port": changes})
@@ -197,7 +197,7 @@ class PortUnset(Command):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         port = find.port(self.client, parsed_args.port)
         lists: dict[str, list[Any]] = {
-            "fixed_ips": [named(self.client, one) for one in parsed_args.fixed_ip or []],
+            "fixed_ips": [named(self.client, address) for address in parsed_args.fixed_ip or []],
             "security_groups": [
                 find.security_group(self.client, name)["id"] for name in parsed_args.security_groups or []
             ],
@@ -216,11 +216,15 @@ def _left(field: str, has: list[Any], gone: list[Any]) -> list[Any]:
     port has no such value.
     """
     left = list(has)
-    for wanted in gone:
-        matching = [one for one in left if one == wanted or (isinstance(one, dict) and wanted.items() <= one.items())]
+    for selector in gone:
+        matching = [
+            entry
+            for entry in left
+            if entry == selector or (isinstance(entry, dict) and selector.items() <= entry.items())
+        ]
         if not matching:
-            raise CliError(f"The port has no such {field.replace('_', ' ')}: {wanted}.")
-        left = [one for one in left if one not in matching]
+            raise CliError(f"The port has no such {field.replace('_', ' ')}: {selector}.")
+        left = [entry for entry in left if entry not in matching]
     return left
 
 
@@ -233,7 +237,7 @@ class PortDelete(Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        ports = {found["id"] for found in [find.port(self.client, name) for name in parsed_args.ports]}
+        ports = {port["id"] for port in [find.port(self.client, name) for name in parsed_args.ports]}
         for identity in sorted(ports):
             self.client.delete(f"{PORTS}/{part(identity)}")
 
@@ -253,19 +257,22 @@ def address_pair(text: str) -> dict[str, str]:
     return {name.replace("-", "_"): value for name, value in pairs.items()}
 
 
-def named(client: Client, wanted: dict[str, str]) -> Json:
+def named(client: Client, address: dict[str, str]) -> Json:
     request: Json = {}
-    if "subnet" in wanted:
-        request["subnet_id"] = find.subnet(client, wanted["subnet"])["id"]
-    if "ip-address" in wanted:
-        request["ip_address"] = wanted["ip-address"]
+    if "subnet" in address:
+        request["subnet_id"] = find.subnet(client, address["subnet"])["id"]
+    if "ip-address" in address:
+        request["ip_address"] = address["ip-address"]
     return request
 
 
 def fields(port: Json) -> dict[str, Any]:
-    addresses = [f"ip_address='{one['ip_address']}', subnet_id='{one['subnet_id']}'" for one in port["fixed_ips"]]
+    addresses = [
+        f"ip_address='{address['ip_address']}', subnet_id='{address['subnet_id']}'" for address in port["fixed_ips"]
+    ]
     pairs = [
-        f"ip_address='{one['ip_address']}', mac_address='{one['mac_address']}'" for one in port["allowed_address_pairs"]
+        f"ip_address='{address['ip_address']}', mac_address='{address['mac_address']}'"
+        for address in port["allowed_address_pairs"]
     ]
     lists = {"fixed_ips": Words(addresses), "security_groups": Words(port["security_groups"])}
     return {**port, **lists, "allowed_address_pairs": Words(pairs)}

@@ -26,8 +26,8 @@ class SecurityGroupCreate(ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
         group: Json = {"name": parsed_args.name, "description": parsed_args.description}
-        made = self.client.post(GROUPS, {"security_group": without_none(group)})["security_group"]
-        return self.dict2columns(fields(made))
+        created_group = self.client.post(GROUPS, {"security_group": without_none(group)})["security_group"]
+        return self.dict2columns(fields(created_group))
 
 
 class SecurityGroupList(Lister):
@@ -78,7 +78,7 @@ class SecurityGroupDelete(Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        groups = {found["id"] for found in [find.security_group(self.client, name) for name in parsed_args.groups]}
+        groups = {group["id"] for group in [find.security_group(self.client, name) for name in parsed_args.groups]}
         for identity in sorted(groups):
             self.client.delete(f"{GROUPS}/{part(identity)}")
 
@@ -121,8 +121,8 @@ class SecurityGroupRuleCreate(ShowOne):
             "remote_address_group_id": ranges and find.address_group(self.client, ranges)["id"],
             "description": parsed_args.description,
         }
-        made = self.client.post(RULES, {"security_group_rule": without_none(rule)})["security_group_rule"]
-        return self.dict2columns(made)
+        created_rule = self.client.post(RULES, {"security_group_rule": without_none(rule)})["security_group_rule"]
+        return self.dict2columns(created_rule)
 
 
 class SecurityGroupRuleList(Lister):

@@ -72,12 +72,16 @@ class SubnetCreate(ShowOne):
         given, pool = parsed_args.subnet_range, parsed_args.subnet_pool
         if given is None and pool is None and not parsed_args.use_default_subnet_pool:
             raise UsageError("Give --subnet-range, --subnet-pool or --use-default-subnet-pool.")
-        found = None if pool is None else find.subnet_pool(self.client, pool)
-        versions = (parsed_args.ip_version, given and (6 if ":" in given else 4), found and found["ip_version"])
+        subnet_pool = None if pool is None else find.subnet_pool(self.client, pool)
+        versions = (
+            parsed_args.ip_version,
+            given and (6 if ":" in given else 4),
+            subnet_pool and subnet_pool["ip_version"],
+        )
         return {
             "ip_version": next((version for version in versions if version), 4),
             "cidr": given,
-            "subnetpool_id": found and found["id"],
+            "subnetpool_id": subnet_pool and subnet_pool["id"],
             "use_default_subnetpool": parsed_args.use_default_subnet_pool or None,
             "prefixlen": parsed_args.prefix_length,
         }
@@ -144,7 +148,7 @@ class SubnetSet(Command):
             added, clears = getattr(parsed_args, name), getattr(parsed_args, f"no_{name}")
             if added is not None or clears:
                 kept = [] if clears else subnet[field]
-                changes[field] = [*kept, *(one for one in added or () if one not in kept)]
+                changes[field] = [*kept, *(entry for entry in added or () if entry not in kept)]
         if not changes:
             raise UsageError("Say what is to be set, such as --name or --no-dhcp.")
         self.client.put(f"{SUBNETS}/{part(subnet['id'])}", {"subnet": changes})
@@ -159,7 +163,7 @@ class SubnetDelete(Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        subnets = {found["id"] for found in [find.subnet(self.client, name) for name in parsed_args.subnets]}
+        subnets = {subnet["id"] for subnet in [find.subnet(self.client, name) for name in parsed_args.subnets]}
         for identity in sorted(subnets):
             self.client.delete(f"{SUBNETS}/{part(identity)}")
 
@@ -189,8 +193,8 @@ _LISTS: dict[str, tuple[Callable[[str], Any], str, str, str]] = {
 
 
 def fields(subnet: Json) -> dict[str, Any]:
-    pools = [f"{one['start']}-{one['end']}" for one in subnet["allocation_pools"]]
-    routes = [f"{one['destination']} via {one['nexthop']}" for one in subnet["host_routes"]]
+    pools = [f"{entry['start']}-{entry['end']}" for entry in subnet["allocation_pools"]]
+    routes = [f"{entry['destination']} via {entry['nexthop']}" for entry in subnet["host_routes"]]
     return {
         **subnet,
         "allocation_pools": Words(pools),

@@ -45,10 +45,10 @@ class SubnetPoolCreate(ShowOne):
             "shared": parsed_args.share,
             "project_id": owner(self, parsed_args),
         }
-        made = self.client.post(POOLS, {"subnetpool": without_none(pool)})["subnetpool"]
+        created = self.client.post(POOLS, {"subnetpool": without_none(pool)})["subnetpool"]
         if parsed_args.tag:
-            made["tags"] = _set_tags(self, made, parsed_args.tag)
-        return self.dict2columns(_fields(made))
+            created["tags"] = _set_tags(self, created, parsed_args.tag)
+        return self.dict2columns(_fields(created))
 
 
 class SubnetPoolList(Lister):
@@ -144,7 +144,7 @@ class SubnetPoolDelete(Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        pools = {found["id"] for found in [find.subnet_pool(self.client, name) for name in parsed_args.pools]}
+        pools = {pool["id"] for pool in [find.subnet_pool(self.client, name) for name in parsed_args.pools]}
         for identity in sorted(pools):
             self.client.delete(f"{POOLS}/{part(identity)}")
 
@@ -185,8 +185,8 @@ def _changes(parsed_args: argparse.Namespace) -> Json:
 
 def _set_tags(command: Command | ShowOne, pool: Json, tags: Sequence[str]) -> list[str]:
     path = f"{POOLS}/{part(pool['id'])}/tags"
-    made: list[str] = command.client.put(path, {"tags": [*dict.fromkeys(tags)]})["tags"]
-    return made
+    answered: list[str] = command.client.put(path, {"tags": [*dict.fromkeys(tags)]})["tags"]
+    return answered
 
 
 def _fields(pool: Json) -> dict[str, Any]:

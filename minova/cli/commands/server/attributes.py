@@ -49,19 +49,19 @@ class ServerSet(Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        wanted = {key: value for key, value in vars(parsed_args).items() if key in _SETTERS and value not in _NOTHING}
-        if not (wanted or parsed_args.root_password):
+        changes = {key: value for key, value in vars(parsed_args).items() if key in _SETTERS and value not in _NOTHING}
+        if not (changes or parsed_args.root_password):
             raise UsageError("Say what is to be set: --name, --description, --property, --tag or another option.")
         if parsed_args.root_password:
-            wanted["password"] = _typed_password()
+            changes["password"] = _typed_password()
         server = find.server(self.client, parsed_args.server)
         if parsed_args.state and not (parsed_args.auto_approve or _approved(server, parsed_args.state)):
             raise CliError("Nothing was changed.")
         path = path_of(server)
         # In the order of the table: after a failure the later changes are not made.
         for key, setter in _SETTERS.items():
-            if key in wanted:
-                setter(self.client, path, wanted[key])
+            if key in changes:
+                setter(self.client, path, changes[key])
 
 
 def _approved(server: Json, state: str) -> bool:

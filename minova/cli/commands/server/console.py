@@ -57,10 +57,10 @@ class ServerConsoleLog(Command):
             time.sleep(FOLLOW_INTERVAL)
 
     def _log(self, uuid: str, lines: int | None) -> str:
-        wanted = {} if lines is None else {"length": lines}
+        options = {} if lines is None else {"length": lines}
         answer = self.client.post(
             f"{COMPUTE}/servers/{part(uuid)}/action",
-            {"os-getConsoleOutput": wanted},
+            {"os-getConsoleOutput": options},
             repeat=True,
         )
         return str(answer.get("output") or "")

@@ -30,12 +30,12 @@ class ServerEventList(Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         server = find.server(self.client, parsed_args.server)
         path = f"{COMPUTE}/servers/{part(server['id'])}/os-instance-actions"
-        asked = {
+        query = {
             "changes-since": parsed_args.changes_since,
             "changes-before": parsed_args.changes_before,
             "marker": parsed_args.marker,
         }
-        listed = self.client.pages(path, "instanceActions", limit=parsed_args.limit, **asked)
+        listed = self.client.pages(path, "instanceActions", limit=parsed_args.limit, **query)
         columns = COLUMNS + LONG_COLUMNS if parsed_args.long else COLUMNS
         return columns, [_row(action)[: len(columns)] for action in listed]
 

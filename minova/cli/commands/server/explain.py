@@ -41,14 +41,14 @@ class ServerExplain(ReportCommand):
 def headline(server: Json, diagnosis: Json) -> str:
     """Returns the result in one line. Only administrators see the host."""
     hosts = diagnosis.get("hosts", 0)
-    known = f"{hosts} host{'' if hosts == 1 else 's'}"
+    host_count = f"{hosts} host{'' if hosts == 1 else 's'}"
     if diagnosis.get("error"):
-        return f"Server {server['name']}: {known}, none chosen. {diagnosis['error']}"
+        return f"Server {server['name']}: {host_count}, none chosen. {diagnosis['error']}"
     chosen = _chosen_for(server["id"], diagnosis)
-    return f"Server {server['name']}: {known}, {f'chosen: {chosen}' if chosen else 'one chosen'}."
+    return f"Server {server['name']}: {host_count}, {f'chosen: {chosen}' if chosen else 'one chosen'}."
 
 
 def _chosen_for(uuid: str, diagnosis: Json) -> str:
     """Returns the place (host, node) of this instance; `selected` is in the order of the instances."""
     pairs = zip(diagnosis.get("instance_uuids", []), diagnosis.get("selected", []), strict=False)
-    return next((decision.place(host, node) for known, (host, node) in pairs if known == uuid), "")
+    return next((decision.place(host, node) for instance_uuid, (host, node) in pairs if instance_uuid == uuid), "")

@@ -15,14 +15,14 @@ from minova.cli.commands.server.actions.moves import LIVE, live_arguments
 from minova.cli.errors import CliError
 from minova.cli.output.columns import printable
 from minova.cli.output.servers import HOST
-from minova.cli.wait import Gone, Progress, TimedOut, wait_for_status
+from minova.cli.wait import Progress, ServerGone, TimedOut, wait_for_status
 
 COLUMNS = ("ID", "Name", "Status", "Host", "Outcome")
 # More at once would all fetch images, or copy disks, over the same few links.
 AT_ONCE = 3
 
 
-class Outcome(NamedTuple):
+class ServerOutcome(NamedTuple):
     """What became of one server. `is_well`: nothing is left to do for it on its old host."""
 
     server: Json
@@ -63,37 +63,43 @@ class HostMove(Lister):
             outcomes = list(pool.map(lambda server: work(client, server, parsed_args), chosen))
         self.exit_code = int(not all(outcome.is_well for outcome in outcomes))
         return COLUMNS, [
-            (one.server["id"], one.server["name"], one.server["status"], one.server.get(HOST), one.text)
-            for one in outcomes
+            (
+                server_outcome.server["id"],
+                server_outcome.server["name"],
+                server_outcome.server["status"],
+                server_outcome.server.get(HOST),
+                server_outcome.text,
+            )
+            for server_outcome in outcomes
         ]
 
     def arguments(self, parsed_args: argparse.Namespace) -> Any:
         """Returns the value of the action's key in the request."""
         return {} if parsed_args.host is None else {"host": parsed_args.host}
 
-    def previewed(self, client: Client, server: Json, parsed_args: argparse.Namespace) -> Outcome:
+    def previewed(self, client: Client, server: Json, parsed_args: argparse.Namespace) -> ServerOutcome:
         try:
             place, reason = preview(client, server["id"], {self.key: self.arguments(parsed_args)})
         except CliError as error:
-            return Outcome(server, f"refused: {error}", False)
-        return Outcome(server, f"would go to {place}" if place else reason, place is not None)
+            return ServerOutcome(server, f"refused: {error}", False)
+        return ServerOutcome(server, f"would go to {place}" if place else reason, place is not None)
 
-    def moved_one(self, client: Client, server: Json, parsed_args: argparse.Namespace) -> Outcome:
+    def moved_one(self, client: Client, server: Json, parsed_args: argparse.Namespace) -> ServerOutcome:
         path = f"{COMPUTE}/servers/{part(server['id'])}"
         try:
             client.post(f"{path}/action", {self.key: self.arguments(parsed_args)})
             last = wait_for_status(client, server, Progress(io.StringIO()), parsed_args.timeout)
         except TimedOut as late:
-            return Outcome(server, f"not done yet: {late}", False)
-        except Gone:
-            return Outcome(server, "deleted meanwhile", True)
+            return ServerOutcome(server, f"not done yet: {late}", False)
+        except ServerGone:
+            return ServerOutcome(server, "deleted meanwhile", True)
         except CliError as error:
-            return Outcome(server, f"refused: {error}", False)
+            return ServerOutcome(server, f"refused: {error}", False)
         if last.get(HOST) != server.get(HOST):
-            return Outcome(last, self.moved, True)
+            return ServerOutcome(last, self.moved, True)
         listed = client.get(f"{path}/os-instance-actions")["instanceActions"]
         reason = (listed[0].get("message") if listed else None) or "it is on its host as before"
-        return Outcome(last, f"failed: {reason}", False)
+        return ServerOutcome(last, f"failed: {reason}", False)
 
 
 class HostEvacuate(HostMove):

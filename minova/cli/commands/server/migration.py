@@ -55,7 +55,7 @@ class MigrationList(Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         server = find.server(self.client, parsed_args.server, every=True)["id"] if parsed_args.server else None
-        asked = {
+        query = {
             "instance_uuid": server,
             "host": parsed_args.host,
             "status": parsed_args.status,
@@ -66,7 +66,7 @@ class MigrationList(Lister):
             "changes-before": parsed_args.changes_before,
             "marker": parsed_args.marker,
         }
-        listed = self.client.pages(MIGRATIONS, "migrations", limit=parsed_args.limit, **asked)
+        listed = self.client.pages(MIGRATIONS, "migrations", limit=parsed_args.limit, **query)
         return COLUMNS, [tuple(migration[key] for key in _KEYS) for migration in listed]
 
 
@@ -152,7 +152,9 @@ def _watched(client: Client, server: Json, migration: Json) -> Json:
         last = line
         time.sleep(1.0)
         listed = client.pages(MIGRATIONS, "migrations", limit=None, instance_uuid=server["id"])
-        migration = next((one for one in listed if one["id"] == migration["id"]), migration | {"status": "deleted"})
+        migration = next(
+            (record for record in listed if record["id"] == migration["id"]), migration | {"status": "deleted"}
+        )
     if shows_bar and last:
         print(file=sys.stderr)
     return migration

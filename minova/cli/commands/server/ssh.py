@@ -102,17 +102,17 @@ def _port(text: str) -> int:
 
 def own_options(words: Sequence[str]) -> set[str]:
     """Returns the letters of ssh's options among the first of these words, before any command."""
-    found, rest = set(), iter(words)
+    letters, rest = set(), iter(words)
     for word in rest:
         if not word.startswith("-") or word == "-":
             break
         for place, letter in enumerate(word[1:], start=1):
-            found.add(letter)
+            letters.add(letter)
             if letter in _WITH_VALUE:
                 if place == len(word) - 1:
                     next(rest, None)
                 break
-    return found
+    return letters
 
 
 # Statuses in which a guest runs, or starts again at once. A live migration leaves it running.
@@ -142,21 +142,21 @@ def _require_running(server: Json) -> None:
 # -- where -------------------------------------------------------------------------------------------------------------
 
 
-def address_of(server: Json, wanted: str | None, version: int | None) -> str:
-    """Returns an address of the server, IPv4 first. `wanted` is a type or the name of a network; None: a public
+def address_of(server: Json, type_or_network: str | None, version: int | None) -> str:
+    """Returns an address of the server, IPv4 first. `type_or_network` is a type or the name of a network; None: a public
     address, or else any. Raises CliError if there is none.
     """
-    found = [one for one in _addresses(server) if version in {None, one.version}]
-    if wanted is None:
-        chosen = [one for one in found if one.kind == TYPES[PUBLIC]] or found
+    addresses = [address for address in _addresses(server) if version in {None, address.version}]
+    if type_or_network is None:
+        chosen = [address for address in addresses if address.kind == TYPES[PUBLIC]] or addresses
     else:
-        chosen = [one for one in found if wanted == one.network] or [
-            one for one in found if one.kind == TYPES.get(wanted, wanted)
+        chosen = [address for address in addresses if type_or_network == address.network] or [
+            address for address in addresses if address.kind == TYPES.get(type_or_network, type_or_network)
         ]
     if chosen:
-        return min(chosen, key=lambda one: one.version).text
-    what = " ".join(word for word in (wanted, "" if version is None else f"IPv{version}") if word)
-    have = ", ".join(f"{one.text} ({one.kind}, on {one.network})" for one in _addresses(server))
+        return min(chosen, key=lambda address: address.version).text
+    what = " ".join(word for word in (type_or_network, "" if version is None else f"IPv{version}") if word)
+    have = ", ".join(f"{address.text} ({address.kind}, on {address.network})" for address in _addresses(server))
     if have:
         raise CliError(f"Server {server['name']} has no {what} address. It has {have}.")
     raise CliError(
@@ -176,11 +176,11 @@ class _Address:
 
 def _addresses(server: Json) -> list[_Address]:
     every = (server.get("addresses") or {}).items()
-    found = [_Address(network, entry) for network, entries in every for entry in entries]
+    addresses = [_Address(network, entry) for network, entries in every for entry in entries]
     for field in ("accessIPv4", "accessIPv6"):
-        if server.get(field) and server[field] not in {one.text for one in found}:
-            found.insert(0, _Address(field, {"addr": server[field], "OS-EXT-IPS:type": TYPES[PUBLIC]}))
-    return found
+        if server.get(field) and server[field] not in {address.text for address in addresses}:
+            addresses.insert(0, _Address(field, {"addr": server[field], "OS-EXT-IPS:type": TYPES[PUBLIC]}))
+    return addresses
 
 
 # -- login user --------------------------------------------------------------------------------------------------------
@@ -232,9 +232,9 @@ def _saved_key(client: Client, name: str) -> Path | None:
     pair.
     """
     folder = Path.home() / ".ssh"
-    wanted = _public_key(client, name)
-    for public in sorted(folder.glob("*.pub")) if wanted else ():
-        if _blob(_read(public)) == wanted and public.with_suffix("").is_file():
+    public_key = _public_key(client, name)
+    for public in sorted(folder.glob("*.pub")) if public_key else ():
+        if _blob(_read(public)) == public_key and public.with_suffix("").is_file():
             return public.with_suffix("")
     if os.sep in name or name.startswith("."):
         return None

@@ -15,8 +15,8 @@ from minova.conductor.actions.engine.kind import ActionKind, ActionRequest
 from minova.conductor.actions.engine.payload import ActionPayload, payload_of
 from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.notifications.instances import note, note_image
-from minova.conductor.tasks.pools import Kind
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.pools import WorkKind
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.db.engine import when_committed
 from minova.db.models import Task, TaskStep
@@ -56,7 +56,7 @@ class BeginActions:
     def __init__(
         self,
         conf: cfg.ConfigOpts,
-        worker: Worker,
+        worker: TaskWorker,
         computes: ComputeClient,
         kinds: Mapping[str, ActionKind],
     ) -> None:
@@ -145,7 +145,7 @@ class BeginActions:
     def send_when_committed(self, session: Session, ctx: RequestContext, message: ActionMessage) -> None:
         """Send after the commit. If the conductor dies before, the next round for due tasks sends the message."""
         what, send = (message.instance.uuid, message.action_id, "first"), partial(self.send_again, ctx, message)
-        when_committed(session, lambda: self._worker.in_background(ctx, Kind.ACTION, what, send))
+        when_committed(session, lambda: self._worker.in_background(ctx, WorkKind.ACTION, what, send))
 
     def _message(
         self,

@@ -18,7 +18,7 @@ from minova.conductor.network.attachments import Attachments
 from minova.conductor.notifications.instances import note, note_image
 from minova.conductor.servers.finish import announce_hosts
 from minova.conductor.servers.server_images import columns_without_shelved_image
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.db.models import Task, TaskStep
 from minova.db.servers import actions, instances, tasks
 from minova.db.servers.instances import LockedInstance
@@ -55,7 +55,7 @@ class Transition(NamedTuple):
 
 class EndActions:
     def __init__(
-        self, worker: Worker, kinds: Mapping[str, ActionKind], attachments: Attachments, begins: BeginActions
+        self, worker: TaskWorker, kinds: Mapping[str, ActionKind], attachments: Attachments, begins: BeginActions
     ) -> None:
         self._worker = worker
         self._kinds = kinds

@@ -56,9 +56,9 @@ class ActionRequest(msgspec.Struct, frozen=True, kw_only=True):
     queued: tuple[QueuedAction, ...] = ()
 
     @property
-    def begun(self) -> actions.Begun:
+    def begun(self) -> actions.ActionKey:
         """The key of the action's record."""
-        return actions.Begun(self.instance_uuid, self.ctx.request_id, self.action.name)
+        return actions.ActionKey(self.instance_uuid, self.ctx.request_id, self.action.name)
 
     def record(self, at: datetime) -> dict[str, Any]:
         """Returns the row of the action's record."""

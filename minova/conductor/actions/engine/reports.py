@@ -17,7 +17,7 @@ from minova.conductor.actions.engine.kind import ActionKind
 from minova.conductor.actions.engine.payload import ActionPayload
 from minova.conductor.notifications.instances import note
 from minova.conductor.tasks.group_commit import GroupCommit
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.computes.actions import ActionReportsApi
 from minova.db.models import Task, TaskStep
@@ -58,7 +58,9 @@ class Success(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ActionReports(ActionReportsApi):
-    def __init__(self, worker: Worker, kinds: Mapping[str, ActionKind], begins: BeginActions, ends: EndActions) -> None:
+    def __init__(
+        self, worker: TaskWorker, kinds: Mapping[str, ActionKind], begins: BeginActions, ends: EndActions
+    ) -> None:
         self._worker = worker
         self._kinds = kinds
         self._begins = begins
@@ -252,12 +254,12 @@ class ActionReports(ActionReportsApi):
 
 def _forced(reports: Sequence[Success], endings: Mapping[str, Ending]) -> dict[str, list[int]]:
     """Returns the records of actions that have forced their guests, by what these say of it."""
-    found: dict[str, list[int]] = {}
+    action_ids: dict[str, list[int]] = {}
     for report in reports:
         ending = endings.get(report.instance_uuid)
         if report.forced and ending is not None and ending.locked.task.action_id == report.action_id:
-            found.setdefault(ending.locked.action.forced, []).append(report.action_id)
-    return found
+            action_ids.setdefault(ending.locked.action.forced, []).append(report.action_id)
+    return action_ids
 
 
 def _has_started(ending: Ending) -> bool:

@@ -30,7 +30,7 @@ from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.quotas import Quotas, refused
 from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.tasks.group_commit import GroupCommit
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.base import numbers
 from minova.contracts.compute import ComputeApi
@@ -57,7 +57,7 @@ class ServerActions(StartActionsApi):
 
     def __init__(
         self,
-        worker: Worker,
+        worker: TaskWorker,
         liveness: Liveness,
         quotas: Quotas,
         kinds: Mapping[str, ActionKind],

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from minova.conductor.actions.engine.requests import ServerActions
-from minova.conductor.tasks.pools import Kind
+from minova.conductor.tasks.pools import WorkKind
 from minova.conductor.tasks.registry import HostLoss
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import service_context
 from minova.db.models import Task
 from minova.objects.servers.failures import Failure
@@ -17,7 +17,7 @@ class ActionTasks:
 
     ended_by: ClassVar[HostLoss | None] = HostLoss.FENCED
 
-    def __init__(self, worker: Worker, actions: ServerActions) -> None:
+    def __init__(self, worker: TaskWorker, actions: ServerActions) -> None:
         self._worker = worker
         self._actions = actions
 
@@ -35,9 +35,11 @@ class ActionTasks:
     def _resume(self, task: Task) -> None:
         ctx = service_context(task.request_id)
         held = (task.instance_uuid, task.action_id, task.epoch)
-        self._worker.in_background(ctx, Kind.ACTION, held, lambda: self._actions.resume(ctx, *held))
+        self._worker.in_background(ctx, WorkKind.ACTION, held, lambda: self._actions.resume(ctx, *held))
 
     def _expire(self, task: Task, failure: Failure) -> None:
         ctx = service_context(task.request_id)
         held = (task.instance_uuid, task.action_id, task.epoch)
-        self._worker.in_background(ctx, Kind.ACTION, ("expire", *held), lambda: self._actions.expire(*held, failure))
+        self._worker.in_background(
+            ctx, WorkKind.ACTION, ("expire", *held), lambda: self._actions.expire(*held, failure)
+        )

@@ -29,7 +29,7 @@ from minova.conductor.quotas import Quotas
 from minova.conductor.servers.finish import announce_hosts, confirm_finished_move, servers_quota
 from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.servers.terminate import Terminate
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext, service_context
 from minova.contracts.conductor.api.servers import DeleteServersApi
 from minova.db import quotas
@@ -48,7 +48,7 @@ RECLAIM_INTERVAL = 60.0
 
 
 class SoftDelete(ActionKind):
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: TaskWorker) -> None:
         self._worker = worker
 
     def succeeded(self, session: Session, locked: LockedAction, after: VmState) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class Restore(ActionKind):
 
     takes_quota = True
 
-    def __init__(self, worker: Worker, quotas: Quotas) -> None:
+    def __init__(self, worker: TaskWorker, quotas: Quotas) -> None:
         self._worker = worker
         self._quotas = quotas
 
@@ -81,7 +81,7 @@ class Deletions(DeleteServersApi):
     """`reclaim_instance_interval` is read each time, because it may change at run time."""
 
     def __init__(
-        self, conf: cfg.ConfigOpts, worker: Worker, terminate: Terminate, actions: ServerActions, liveness: Liveness
+        self, conf: cfg.ConfigOpts, worker: TaskWorker, terminate: Terminate, actions: ServerActions, liveness: Liveness
     ) -> None:
         self._conf = conf
         self._worker = worker
@@ -145,7 +145,7 @@ class Deletions(DeleteServersApi):
         nothing: the server may be restored by now.
         """
         locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
-        if action_rows.begun(session, [action_rows.Begun(instance_uuid, ctx.request_id, SOFT_DELETE.name)]):
+        if action_rows.begun(session, [action_rows.ActionKey(instance_uuid, ctx.request_id, SOFT_DELETE.name)]):
             return True
         if locked is None or locked.deleted:
             raise errors.NotFound(f"Server {instance_uuid} could not be found.")
@@ -178,7 +178,7 @@ class Deletions(DeleteServersApi):
         announce_hosts(session, {instance.host}, self._worker.now())
 
 
-def kinds(worker: Worker, quotas: Quotas) -> dict[str, ActionKind]:
+def kinds(worker: TaskWorker, quotas: Quotas) -> dict[str, ActionKind]:
     return {SOFT_DELETE.kind: SoftDelete(worker), RESTORE.kind: Restore(worker, quotas)}
 
 

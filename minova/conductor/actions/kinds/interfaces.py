@@ -15,7 +15,7 @@ from minova.conductor.actions.engine.kind import ActionKind, ActionRequest, pars
 from minova.conductor.actions.engine.payload import ActionPayload, QueuedAction, payload_of
 from minova.conductor.actions.engine.requests import ServerActions
 from minova.conductor.network.attachments import Attachments
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.networks import DeletePortsApi
 from minova.contracts.conductor.computes.interfaces import DetachedInterfacesApi
@@ -52,7 +52,7 @@ _ATTACHMENT, _DETACHMENT = Decoder(Attachment), Decoder(Detachment)
 
 
 class InterfaceKind(ActionKind):
-    def __init__(self, worker: Worker, attachments: Attachments) -> None:
+    def __init__(self, worker: TaskWorker, attachments: Attachments) -> None:
         self._worker = worker
         self._attachments = attachments
 
@@ -76,7 +76,7 @@ class InterfaceKind(ActionKind):
 class Attach(InterfaceKind):
     takes_quota = True
 
-    def __init__(self, worker: Worker, attachments: Attachments) -> None:
+    def __init__(self, worker: TaskWorker, attachments: Attachments) -> None:
         super().__init__(worker, attachments)
         self.races = attachments.races
 
@@ -144,7 +144,7 @@ class Detach(InterfaceKind):
 class ServerInterfaces(DeletePortsApi, DetachedInterfacesApi):
     """Ports of servers that are deleted, and reports of hosts on them."""
 
-    def __init__(self, worker: Worker, attachments: Attachments, actions: ServerActions) -> None:
+    def __init__(self, worker: TaskWorker, attachments: Attachments, actions: ServerActions) -> None:
         self._worker = worker
         self._attachments = attachments
         self._actions = actions
@@ -192,7 +192,7 @@ class ServerInterfaces(DeletePortsApi, DetachedInterfacesApi):
         return False
 
 
-def kinds(worker: Worker, attachments: Attachments) -> dict[str, ActionKind]:
+def kinds(worker: TaskWorker, attachments: Attachments) -> dict[str, ActionKind]:
     return {
         ATTACH_INTERFACE.kind: Attach(worker, attachments),
         DETACH_INTERFACE.kind: Detach(worker, attachments),

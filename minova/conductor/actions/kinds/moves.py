@@ -16,9 +16,9 @@ from minova.conductor.actions.engine.in_progress import locked_instance
 from minova.conductor.actions.engine.kind import ActionKind, ActionRequest, parsed
 from minova.conductor.actions.engine.requests import ServerActions, require_allowed
 from minova.conductor.hosts.liveness import Liveness
-from minova.conductor.moves.start import Begun, StartMoves, Wanted
+from minova.conductor.moves.start import Begun, RequestedMove, StartMoves
 from minova.conductor.quotas import Quotas, refused
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext, service_context
 from minova.contracts.conductor.api.moves import MovePreviewsApi
 from minova.contracts.scheduler import SchedulerApi
@@ -47,14 +47,14 @@ _TYPES = {
 Write = Callable[[Session, LockedInstance, int], Any]
 
 
-def wanted_of(action: ServerAction, arguments: MoveRequest) -> Wanted:
-    return Wanted(_TYPES[action.kind], arguments.flavor, arguments.host, arguments.force, arguments.block)
+def wanted_of(action: ServerAction, arguments: MoveRequest) -> RequestedMove:
+    return RequestedMove(_TYPES[action.kind], arguments.flavor, arguments.host, arguments.force, arguments.block)
 
 
 class _Begun(ActionKind):
     """What begins in one transaction with the record of the action."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: TaskWorker) -> None:
         self._worker = worker
 
     def _begin(self, session: Session, request: ActionRequest, write: Write) -> Any:
@@ -74,7 +74,7 @@ class _Begun(ActionKind):
 class Move(_Begun):
     """`scheduler`: a client with a short time-out."""
 
-    def __init__(self, worker: Worker, moves: StartMoves, quotas: Quotas, scheduler: SchedulerApi) -> None:
+    def __init__(self, worker: TaskWorker, moves: StartMoves, quotas: Quotas, scheduler: SchedulerApi) -> None:
         super().__init__(worker)
         self._moves = moves
         self._quotas = quotas
@@ -85,16 +85,16 @@ class Move(_Begun):
 
     def starts_elsewhere(self, request: ActionRequest) -> bool:
         """Raises BadRequest if no host would take the server now."""
-        wanted = wanted_of(request.action, request.arguments)
+        requested_move = wanted_of(request.action, request.arguments)
         if not self._worker.run(lambda session: self._is_repeated(session, request)):
-            self._require_host(request, wanted)
+            self._require_host(request, requested_move)
 
         def write(session: Session, locked: LockedInstance, action_id: int) -> Begun:
             if request.arguments.disk_config is not None:
                 kept = instances.system_metadata_of(session, locked.uuid)
                 changed = {"system_metadata": disk_config.changed(kept, request.arguments.disk_config)}
                 instances.set_attributes(session, locked.uuid, self._worker.at(), changed)
-            return self._moves.begin(session, request.ctx, locked, action_id, wanted)
+            return self._moves.begin(session, request.ctx, locked, action_id, requested_move)
 
         try:
             begun = self._quotas.run(lambda session: self._begin(session, request, write))
@@ -111,8 +111,8 @@ class Move(_Begun):
         require_allowed(instance, request)
         return False
 
-    def _require_host(self, request: ActionRequest, wanted: Wanted) -> None:
-        answer = self._moves.preview(request.ctx, request.instance_uuid, wanted, self._scheduler)
+    def _require_host(self, request: ActionRequest, requested_move: RequestedMove) -> None:
+        answer = self._moves.preview(request.ctx, request.instance_uuid, requested_move, self._scheduler)
         if not answer.selections:
             named = request.arguments.names_hosts
             raise errors.BadRequest(answer.diagnosis.summary() if named else "No valid host was found.")
@@ -121,7 +121,7 @@ class Move(_Begun):
 class Settle(_Begun):
     """Confirms a finished move, or reverts it."""
 
-    def __init__(self, worker: Worker, moves: StartMoves) -> None:
+    def __init__(self, worker: TaskWorker, moves: StartMoves) -> None:
         super().__init__(worker)
         self._moves = moves
 
@@ -147,7 +147,7 @@ class Settle(_Begun):
 class Confirmations:
     """`resize_confirm_window` is read each time, because it may change at run time."""
 
-    def __init__(self, conf: cfg.ConfigOpts, worker: Worker, actions: ServerActions) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, worker: TaskWorker, actions: ServerActions) -> None:
         self._conf = conf
         self._worker = worker
         self._actions = actions
@@ -175,7 +175,7 @@ class MovePreviews(MovePreviewsApi):
 
     def __init__(
         self,
-        worker: Worker,
+        worker: TaskWorker,
         liveness: Liveness,
         moves: StartMoves,
         scheduler: SchedulerApi,
@@ -192,20 +192,20 @@ class MovePreviews(MovePreviewsApi):
     ) -> ScheduleAnswer:
         if action not in _TYPES:
             raise errors.BadRequest(f"{action[:64]} does not move a server")
-        wanted = parsed(_REQUEST, arguments)
+        move_request = parsed(_REQUEST, arguments)
         request = ActionRequest(
             ctx=ctx,
             action=BY_KIND[action],
             instance_uuid=instance_uuid,
-            arguments=wanted,
+            arguments=move_request,
             absent_hosts=self._liveness.absent_hosts(),
             override_lock=True,
         )
         self._require_levels(request.action)
         self._worker.run(lambda session: require_allowed(locked_instance(session, instance_uuid), request))
-        return self._moves.preview(ctx, instance_uuid, wanted_of(request.action, wanted), self._scheduler)
+        return self._moves.preview(ctx, instance_uuid, wanted_of(request.action, move_request), self._scheduler)
 
 
-def kinds(worker: Worker, moves: StartMoves, quotas: Quotas, scheduler: SchedulerApi) -> dict[str, ActionKind]:
+def kinds(worker: TaskWorker, moves: StartMoves, quotas: Quotas, scheduler: SchedulerApi) -> dict[str, ActionKind]:
     move, settle = Move(worker, moves, quotas, scheduler), Settle(worker, moves)
     return dict.fromkeys(_TYPES, move) | {CONFIRM_RESIZE.kind: settle, REVERT_RESIZE.kind: settle}

@@ -20,7 +20,7 @@ from minova.conductor.actions.engine.kind import ActionKind, ActionRequest
 from minova.conductor.actions.engine.payload import ActionPayload, payload_of
 from minova.conductor.compute_messages import zones_of_hosts
 from minova.conductor.quotas import Quotas
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.models import Instance, Task
@@ -63,7 +63,7 @@ class Rebuild(ActionKind):
 
     takes_quota = True
 
-    def __init__(self, worker: Worker, quotas: Quotas, scheduler: SchedulerApi) -> None:
+    def __init__(self, worker: TaskWorker, quotas: Quotas, scheduler: SchedulerApi) -> None:
         self._worker = worker
         self._quotas = quotas
         self._scheduler = scheduler
@@ -148,7 +148,7 @@ class Rebuild(ActionKind):
             )
 
 
-def kinds(worker: Worker, quotas: Quotas, scheduler: SchedulerApi) -> dict[str, ActionKind]:
+def kinds(worker: TaskWorker, quotas: Quotas, scheduler: SchedulerApi) -> dict[str, ActionKind]:
     return {REBUILD.kind: Rebuild(worker, quotas, scheduler)}
 
 

@@ -31,8 +31,8 @@ from minova.conductor.servers.build import SCHEDULE_WAIT, BuildInstances
 from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.servers.present_needs import needs_now
 from minova.conductor.servers.server_images import has_shelved_image, remove_image
-from minova.conductor.tasks.pools import Kind
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.pools import WorkKind
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import service_context
 from minova.db.catalogue import images
 from minova.db.models import TaskStep
@@ -61,21 +61,21 @@ class _Place(NamedTuple):
     zone: str | None
 
 
-class UnshelveArguments(msgspec.Struct, frozen=True, kw_only=True):
+class UnshelveDestination(msgspec.Struct, frozen=True, kw_only=True):
     """Where to build an offloaded server. `availability_zone` None: it is no longer pinned to a zone."""
 
     availability_zone: str | msgspec.UnsetType | None = msgspec.UNSET
     host: str | None = None
 
 
-_UNSHELVE = Decoder(UnshelveArguments)
+_UNSHELVE = Decoder(UnshelveDestination)
 
 
 class Shelve(MakesImage):
     # Without its shelved server even a complete image is useless.
     keeps_complete = False
 
-    def __init__(self, conf: cfg.ConfigOpts, worker: Worker, images: Images) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, worker: TaskWorker, images: Images) -> None:
         super().__init__(images)
         self._conf = conf
         self._worker = worker
@@ -113,12 +113,12 @@ class ShelveOffload(ActionKind):
 class Unshelve(ActionKind):
     """Of a server that is still on its host. A server without a host is scheduled and built."""
 
-    def __init__(self, conf: cfg.ConfigOpts, worker: Worker, builds: BuildInstances) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, worker: TaskWorker, builds: BuildInstances) -> None:
         self._conf = conf
         self._worker = worker
         self._builds = builds
 
-    def parse(self, arguments: Mapping[str, Any]) -> UnshelveArguments:
+    def parse(self, arguments: Mapping[str, Any]) -> UnshelveDestination:
         return parsed(_UNSHELVE, arguments)
 
     def prepare(self, session: Session, instance: LockedInstance, request: ActionRequest) -> ActionPayload:
@@ -139,7 +139,7 @@ class Unshelve(ActionKind):
         epochs = {request.instance_uuid: _EPOCH}
         self._worker.in_background(
             request.ctx,
-            Kind.SCHEDULE,
+            WorkKind.SCHEDULE,
             (reservation_id, frozenset(epochs.values())),
             lambda: self._builds.reschedule(request.ctx, reservation_id, epochs),
         )
@@ -155,7 +155,7 @@ class Unshelve(ActionKind):
         if locked.state[0] is VmState.SHELVED_OFFLOADED:
             require_unlocked(locked, override=request.override_lock)
             return self._begin_build(session, request, locked)
-        if request.arguments != UnshelveArguments() and locked.state[0] is VmState.SHELVED:
+        if request.arguments != UnshelveDestination() and locked.state[0] is VmState.SHELVED:
             raise errors.Conflict(
                 f"Specifying an availability zone or a host when unshelving instance {locked.uuid} is only supported while "
                 f"it is in vm_state {VmState.SHELVED_OFFLOADED}, and it is in vm_state {locked.state[0]}"
@@ -207,8 +207,8 @@ class Unshelve(ActionKind):
         return reservation_id
 
 
-class Shelving:
-    def __init__(self, conf: cfg.ConfigOpts, worker: Worker, actions: ServerActions) -> None:
+class ShelvedOffloads:
+    def __init__(self, conf: cfg.ConfigOpts, worker: TaskWorker, actions: ServerActions) -> None:
         self._conf = conf
         self._worker = worker
         self._actions = actions
@@ -235,7 +235,7 @@ class Shelving:
                 LOG.info("Instance %s stays on its host: %s", instance_uuid, error)
 
 
-def kinds(conf: cfg.ConfigOpts, worker: Worker, images: Images, builds: BuildInstances) -> dict[str, ActionKind]:
+def kinds(conf: cfg.ConfigOpts, worker: TaskWorker, images: Images, builds: BuildInstances) -> dict[str, ActionKind]:
     return {
         SHELVE.kind: Shelve(conf, worker, images),
         SHELVE_OFFLOAD.kind: ShelveOffload(),
@@ -245,7 +245,7 @@ def kinds(conf: cfg.ConfigOpts, worker: Worker, images: Images, builds: BuildIns
 
 class _Request(NamedTuple):
     spec: RequestSpec
-    carried: dict[str, Any]
+    build_extras: dict[str, Any]
 
 
 def _with_boot_files_of(shelved: Image, own: Image | None) -> Image:
@@ -260,7 +260,7 @@ def _request(session: Session, instance_uuid: str, image: Image, place: _Place, 
     Nova.
     """
     instance = instances.by_uuids(session, [instance_uuid])[instance_uuid]
-    first, carried = request_specs.load(session, [instance.reservation_id])[instance.reservation_id]
+    first, build_extras = request_specs.load(session, [instance.reservation_id])[instance.reservation_id]
     spec = msgspec.structs.replace(
         first,
         flavor=instance.flavor,
@@ -272,4 +272,4 @@ def _request(session: Session, instance_uuid: str, image: Image, place: _Place, 
         requested_destination=None if place.host is None else Destination(host=place.host),
         **needs_now(session, instance_uuid, instance.flavor, image, aliases),
     )
-    return _Request(spec, request_specs.without_secrets(carried))
+    return _Request(spec, request_specs.without_secrets(build_extras))

@@ -14,7 +14,7 @@ from sqlalchemy import select
 
 from minova import errors
 from minova.conductor.network.neutron.limits import InstanceLocks, RetryQueue
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.db.models import Instance, NeutronPort
 from minova.db.networks import neutron_ports
 from minova.db.recovery import unexpected
@@ -34,7 +34,7 @@ class NeutronCleaning:
 
     def __init__(
         self,
-        worker: Worker,
+        worker: TaskWorker,
         client: NeutronClient,
         instance_locks: InstanceLocks,
         ticks: Callable[[], float] = time.monotonic,
@@ -108,11 +108,11 @@ class NeutronCleaning:
         """Delete ports that the API has made for interfaces of an existing server, but that no interface has. A port
         that is being made now has a row that was written before it; nothing is deleted before that row has expired.
         """
-        made = {uuid: port for uuid, port in ports.items() if interface_of(port) is None}
+        api_ports = {uuid: port for uuid, port in ports.items() if interface_of(port) is None}
         with self._worker.db.read() as session:
             is_young = neutron_ports.expects(session, instance_uuid, self._worker.at() - AGAIN)
-        if made and not is_young:
-            self._sweep(instance_uuid, projects, made)
+        if api_ports and not is_young:
+            self._sweep(instance_uuid, projects, api_ports)
 
     def _is_held(self, port_id: str) -> bool:
         with self._worker.db.read() as session:
@@ -129,8 +129,8 @@ class NeutronCleaning:
     def unbind(self) -> None:
         """Unbinds the ports of shelved and failed servers, which keep their ports without a host."""
         with self._worker.db.read() as session:
-            found = neutron_ports.without_host(session, LIMIT + self._unbinds.failing)
-        rows = {row.id: row for row in found}
+            hostless_ports = neutron_ports.without_host(session, LIMIT + self._unbinds.failing)
+        rows = {row.id: row for row in hostless_ports}
         self._unbinds.run(self._unbinds.due(rows.keys(), LIMIT), lambda row_id: self._unbind(rows[row_id]))
 
     def _unbind(self, row: NeutronPort) -> None:

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.compute_messages import ComputeClient
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.neutron import NeutronEventsApi
 from minova.contracts.conductor.computes.interfaces import BindInterfacesApi
@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 class NeutronInterfaces(NeutronEventsApi, BindInterfacesApi):
     """`neutron`: None if this conductor is not configured for Neutron."""
 
-    def __init__(self, worker: Worker, neutron: "NeutronPorts | None", computes: ComputeClient) -> None:
+    def __init__(self, worker: TaskWorker, neutron: "NeutronPorts | None", computes: ComputeClient) -> None:
         self._worker = worker
         self._neutron = neutron
         self._computes = computes

@@ -36,10 +36,10 @@ class LiveBindings:
         self._ovs_bridge = ovs_bridge
 
     def details(self, vif_type: str, details: Document | None) -> dict[str, Any]:
-        made = dict(details or {})
+        vif_details = dict(details or {})
         if vif_type == "ovs":
-            made.setdefault("bridge_name", self._ovs_bridge)
-        return made
+            vif_details.setdefault("bridge_name", self._ovs_bridge)
+        return vif_details
 
     def prepare(self, instance: Instance, host: str) -> Instance:
         """Returns the instance with its interfaces as they will be on this host. Idempotent. Raises PortBindingFailed if no agent there
@@ -51,8 +51,8 @@ class LiveBindings:
 
     def _prepared(self, client: "NeutronClient", vif: Vif, host: str) -> Vif:
         try:
-            known = {binding["host"]: binding for binding in client.bindings(vif.port_id)}
-            binding = known.get(host)
+            bindings_by_host = {binding["host"]: binding for binding in client.bindings(vif.port_id)}
+            binding = bindings_by_host.get(host)
             if binding is not None and binding["status"] != ACTIVE:
                 client.delete_binding(vif.port_id, host)  # it may be an old one: its agent may have changed since
                 binding = None
@@ -81,7 +81,7 @@ class LiveBindings:
         if before in (None, "", host):
             return port
         try:
-            prepared = [one for one in client.bindings(port["id"]) if one["host"] == host]
+            prepared = [binding for binding in client.bindings(port["id"]) if binding["host"] == host]
         except errors.NotFound:
             return port
         if not prepared:

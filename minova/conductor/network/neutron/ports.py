@@ -23,9 +23,9 @@ from minova import errors
 from minova.conductor.network.neutron.cleaning import LIMIT, NeutronCleaning
 from minova.conductor.network.neutron.limits import InstanceLocks, RetryQueue
 from minova.conductor.network.neutron.live_bindings import LiveBindings
-from minova.conductor.network.servers import Allocation, nics_of
+from minova.conductor.network.servers import InterfaceAllocation, nics_of
 from minova.conductor.tasks.races import Races
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.db.models import Instance, NeutronPort
 from minova.db.networks import neutron_ports
 from minova.neutron_client import NeutronClient
@@ -50,7 +50,7 @@ class NeutronPorts:
     races: Races = ()
 
     def __init__(
-        self, worker: Worker, client: NeutronClient, ovs_bridge: str, ticks: Callable[[], float] = time.monotonic
+        self, worker: TaskWorker, client: NeutronClient, ovs_bridge: str, ticks: Callable[[], float] = time.monotonic
     ) -> None:
         self._worker = worker
         self._client = client
@@ -60,13 +60,13 @@ class NeutronPorts:
         self.bindings = LiveBindings(client, ovs_bridge)
         self._looks: RetryQueue[str] = RetryQueue("Neutron does not show the ports of instance", ticks)
 
-    def lock(self, session: Session, creations: Sequence[Allocation]) -> set[str]:
+    def lock(self, session: Session, creations: Sequence[InterfaceAllocation]) -> set[str]:
         """Returns the ports in these requests that servers have already."""
         nics = [nic for creation in creations for nic in nics_of(creation.request)]
-        wanted = {nic.port_id for nic in nics if nic.port_id is not None}
-        return neutron_ports.held(session, wanted)
+        port_ids = {nic.port_id for nic in nics if nic.port_id is not None}
+        return neutron_ports.held(session, port_ids)
 
-    def allocate(self, session: Session, creations: Sequence[Allocation], locked: Collection[str]) -> None:
+    def allocate(self, session: Session, creations: Sequence[InterfaceAllocation], locked: Collection[str]) -> None:
         """Raises PortInUse if another server has the port."""
         for creation in creations:
             nics = dict(enumerate(nics_of(creation.request)))
@@ -95,28 +95,30 @@ class NeutronPorts:
         with self._worker.db.read() as session:
             _require_attempt(session, instance_uuid, attempt, host)
         client = self._client.within(PATIENCE)
-        known = {port["id"]: port for port in client.ports(device_id=instance_uuid)}
+        ports_by_id = {port["id"]: port for port in client.ports(device_id=instance_uuid)}
         # Read after Neutron's list, so that it includes what another conductor has recorded of these ports.
         with self._worker.db.read() as session:
             _require_attempt(session, instance_uuid, attempt, host)
             rows = neutron_ports.of_instance(session, instance_uuid)
-        described = Networks(client)
+        described = NeutronNetworks(client)
         bound = []
         for row in rows:
-            port = self._bound(client, row, known, host)
+            port = self._bound(client, row, ports_by_id, host)
             bound.append((row, self._vif(port, described)))
         self._worker.run(lambda session: self._note(session, bound, attempt, host))
         return tuple(vif for _, vif in bound)
 
-    def _bound(self, client: NeutronClient, row: NeutronPort, known: Mapping[str, Document], host: str) -> Document:
+    def _bound(
+        self, client: NeutronClient, row: NeutronPort, ports_by_id: Mapping[str, Document], host: str
+    ) -> Document:
         """Raises PortBindingFailed if no agent on this host takes the port, PortNotSupported if the user's port needs a
         feature that minova does not have.
         """
         port: Document | None
         if row.port_id is None:
-            port = self._made(client, row, known, host)
+            port = self._made(client, row, ports_by_id, host)
         else:
-            port = known.get(row.port_id) or client.port(row.port_id)
+            port = ports_by_id.get(row.port_id) or client.port(row.port_id)
         if port is None:
             raise errors.PortNotFound(f"Port {row.port_id} could not be found.")
         if port.get("device_id") not in ("", row.instance_uuid):
@@ -124,10 +126,10 @@ class NeutronPorts:
         reason = None if row.made_for_instance else refusal_reason(port)
         if reason is not None:  # the API asks as a user, whom Neutron shows less
             raise errors.PortNotSupported(reason)
-        wanted = {"device_id": row.instance_uuid, "device_owner": row.device_owner, "binding:host_id": host}
+        attributes = {"device_id": row.instance_uuid, "device_owner": row.device_owner, "binding:host_id": host}
         port = self.bindings.activated(client, port, host)
-        if _differs(port, wanted) or port.get("binding:vif_type") in UNBOUND:
-            port = client.update_port(port["id"], wanted)
+        if _differs(port, attributes) or port.get("binding:vif_type") in UNBOUND:
+            port = client.update_port(port["id"], attributes)
         if port.get("binding:vif_type") in UNBOUND:
             raise errors.PortBindingFailed(
                 f"Neutron has not bound port {port['id']} to host {host}: {port.get('binding:vif_type')}. "
@@ -135,10 +137,12 @@ class NeutronPorts:
             )
         return port
 
-    def _made(self, client: NeutronClient, row: NeutronPort, known: Mapping[str, Document], host: str) -> Document:
+    def _made(
+        self, client: NeutronClient, row: NeutronPort, ports_by_id: Mapping[str, Document], host: str
+    ) -> Document:
         """Returns the port that was made for this row before, or a new one."""
-        found = (port for port in known.values() if _is_for(port, row))
-        adopted: Document | None = next(found, None)
+        row_ports = (port for port in ports_by_id.values() if _is_for(port, row))
+        adopted: Document | None = next(row_ports, None)
         port = adopted or client.create_port(self._wanted(row, host))
         if not self._worker.run(lambda session: neutron_ports.give_port(session, row.id, port["id"])):
             # The server is deleted, or another conductor has made a port at the same time. A port that was found may be
@@ -151,7 +155,7 @@ class NeutronPorts:
     @staticmethod
     def _wanted(row: NeutronPort, host: str) -> dict[str, Any]:
         nic = neutron_ports.nic_of(row)
-        wanted: dict[str, Any] = {
+        attributes: dict[str, Any] = {
             "network_id": nic.network_id,
             "tenant_id": row.project_id,
             "device_id": row.instance_uuid,
@@ -161,10 +165,10 @@ class NeutronPorts:
             **mark(row.instance_uuid, row.id),
         }
         if nic.ip_address is not None:
-            wanted["fixed_ips"] = [{"ip_address": nic.ip_address}]
+            attributes["fixed_ips"] = [{"ip_address": nic.ip_address}]
         if nic.security_groups is not None:
-            wanted["security_groups"] = list(nic.security_groups)
-        return wanted
+            attributes["security_groups"] = list(nic.security_groups)
+        return attributes
 
     def _note(self, session: Session, bound: Sequence[tuple[NeutronPort, Vif]], attempt: int, host: str) -> None:
         for row, vif in bound:
@@ -189,15 +193,15 @@ class NeutronPorts:
         if not rows:
             return
         client = self._client.within(PATIENCE)
-        known = {port["id"]: port for port in client.ports(device_id=instance_uuid)}
-        described = Networks(client)
+        ports_by_id = {port["id"]: port for port in client.ports(device_id=instance_uuid)}
+        described = NeutronNetworks(client)
         shown: dict[int, Vif] = {}
         gone: dict[int, str] = {}
         for row in rows:
             port_id = str(row.port_id)
             # The list may lack the port, because its user may have cleared its `device_id`. The guest still has the
             # interface.
-            port = known.get(port_id) or client.port(port_id)
+            port = ports_by_id.get(port_id) or client.port(port_id)
             if port is not None and port.get("device_id") == instance_uuid:
                 shown[row.id] = self._vif(_with_host(client, port, row, host), described)
             elif port is None and row.vif is not None:
@@ -221,7 +225,7 @@ class NeutronPorts:
             uuids = neutron_ports.oldest(session, LIMIT + self._looks.failing)
         self._looks.run(self._looks.due(uuids, LIMIT), self.refresh)
 
-    def _vif(self, port: Document, described: "Networks") -> Vif:
+    def _vif(self, port: Document, described: "NeutronNetworks") -> Vif:
         network, subnets = described.of(port["network_id"])
         vif_type = str(port.get("binding:vif_type") or "")
         return Vif(
@@ -266,7 +270,7 @@ class NeutronPorts:
         self._cleaning.unbind()
 
 
-class Networks:
+class NeutronNetworks:
     """Reads networks and their subnets from Neutron, each only once."""
 
     def __init__(self, client: NeutronClient) -> None:
@@ -290,8 +294,8 @@ class Networks:
         return self._known[network_id]
 
 
-def _differs(port: Document, wanted: Document) -> bool:
-    return any(port.get(name) != value for name, value in wanted.items())
+def _differs(port: Document, attributes: Document) -> bool:
+    return any(port.get(name) != value for name, value in attributes.items())
 
 
 def _with_host(client: NeutronClient, port: Document, row: NeutronPort, host: str | None) -> Document:

@@ -13,7 +13,7 @@ from minova import errors
 from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.revisions import changed, require_revision
 from minova.conductor.quotas import Quotas
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.networks import AddressGroupsApi
 from minova.db.models import AddressGroup as Row
@@ -23,7 +23,7 @@ from minova.objects.network.address_groups import AddressGroup, added, removed
 
 
 class AddressGroups(AddressGroupsApi):
-    def __init__(self, worker: Worker, quotas: Quotas, hints: InterfaceNotifier) -> None:
+    def __init__(self, worker: TaskWorker, quotas: Quotas, hints: InterfaceNotifier) -> None:
         self._worker = worker
         self._quotas = quotas
         self._hints = hints

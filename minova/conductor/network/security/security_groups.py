@@ -17,7 +17,7 @@ from minova.conductor.network.revisions import changed, require_revision
 from minova.conductor.network.security.address_groups import lock_address_groups
 from minova.conductor.quotas import Quotas
 from minova.conductor.tasks.races import Race
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.networks import SecurityGroupsApi
 from minova.db.models import SecurityGroup as Row
@@ -38,7 +38,7 @@ class DefaultGroupMissing(Exception):
 
 
 class SecurityGroups(SecurityGroupsApi):
-    def __init__(self, worker: Worker, quotas: Quotas, hints: InterfaceNotifier) -> None:
+    def __init__(self, worker: TaskWorker, quotas: Quotas, hints: InterfaceNotifier) -> None:
         self._worker = worker
         self._quotas = quotas
         self._hints = hints
@@ -144,12 +144,14 @@ class SecurityGroups(SecurityGroupsApi):
             # Before the work that it limits.
             for project_id, count in sorted(Counter(rule.project_id for rule in rules).items()):
                 self._quotas.take(session, project_id, {"security_group_rule": count})
-            made: dict[str, SecurityGroupRule] = {}
+            rules_by_id: dict[str, SecurityGroupRule] = {}
             for group_id, of_group in by_group.items():
                 _require_new(_require(security_groups.find(session, group_id), group_id), of_group)
                 security_groups.add_rules(session, ids[group_id], of_group.values(), ids, self._worker.at(), ranges)
-                made |= {rule.id: rule for rule in _require(security_groups.find(session, group_id), group_id).rules}
-            return tuple(made[rule.id] for rule in rules)
+                rules_by_id |= {
+                    rule.id: rule for rule in _require(security_groups.find(session, group_id), group_id).rules
+                }
+            return tuple(rules_by_id[rule.id] for rule in rules)
 
         created = self._quotas.counted(work)
         self._hints.rules_changed(sorted(by_group))
@@ -234,10 +236,10 @@ def _rule(
     )
 
 
-def _require_new(group: SecurityGroup, wanted: Iterable[Hashable]) -> None:
-    """`wanted`: the `_traffic` of new rules. Raises SecurityGroupRuleExists if the group has one of them already."""
+def _require_new(group: SecurityGroup, new_traffic: Iterable[Hashable]) -> None:
+    """`new_traffic`: of the new rules. Raises SecurityGroupRuleExists if the group has one of them already."""
     existing = {_traffic(rule): rule.id for rule in group.rules}
-    for traffic in wanted:
+    for traffic in new_traffic:
         if traffic in existing:
             raise errors.SecurityGroupRuleExists(f"Security group rule already exists. Rule id is {existing[traffic]}.")
 

@@ -171,9 +171,9 @@ def answer_of(outcome: object) -> ReportAnswer:
     return ReportAnswer()
 
 
-def step_of(method: str, step: str, known: Collection[TaskState]) -> TaskState:
-    """Raises BadRequest if `step` is not in `known`."""
-    build_step = next((candidate for candidate in known if candidate.value == step), None)
+def step_of(method: str, step: str, steps: Collection[TaskState]) -> TaskState:
+    """Raises BadRequest if `step` is not in `steps`."""
+    build_step = next((candidate for candidate in steps if candidate.value == step), None)
     if build_step is None:
         raise errors.BadRequest(f"{method}: there is no step {step!r}")
     return build_step
@@ -189,7 +189,7 @@ def apply_all(
     several is.
     """
     by_step: dict[Any, list[AttemptReport]] = defaultdict(list)
-    for report in sorted(reports, key=lambda one: one.instance_uuid):
+    for report in sorted(reports, key=lambda report: report.instance_uuid):
         by_step[report.step].append(report)
     moved = sum(transitions[step].apply(session, [report.row(at) for report in some]) for step, some in by_step.items())
     if moved != len(reports):

@@ -14,7 +14,7 @@ from minova.conductor.notifications.instances import CREATE_ERROR, CREATE_START,
 from minova.conductor.servers import evacuations
 from minova.conductor.servers.build import event_of, intent, retries
 from minova.conductor.servers.finish import announce_hosts, fail_builds
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.db.models import Task
 from minova.db.servers import actions, instances, request_specs, tasks
@@ -35,7 +35,7 @@ class FailedAttempts:
     def __init__(
         self,
         conf: cfg.ConfigOpts,
-        worker: Worker,
+        worker: TaskWorker,
         computes: ComputeClient,
         liveness: Liveness,
         hints: InterfaceNotifier,
@@ -141,11 +141,11 @@ class FailedAttempts:
             return []
         at, now = self._worker.at(), self._worker.now()
         tried = (*plan.tried, (task.host or "", task.node or ""))
-        wanted = intent(left, task.attempt + 1, tried)
+        new_intent = intent(left, task.attempt + 1, tried)
         # The conductor that writes the intent becomes the task's owner.
         own = {"claim_number": claim_number, "worker_id": self._worker.id, "epoch": task.epoch + 1}
         announce_hosts(session, [locked.host], now)
-        tasks.change(session, [(task, wanted | own)], self._build_timeout, now)
+        tasks.change(session, [(task, new_intent | own)], self._build_timeout, now)
         event = event_of(locked)
         place: dict[str, Any] = {"host": None, "node": None}
         if event == actions.BUILD_EVENT:
@@ -169,7 +169,7 @@ class FailedAttempts:
         return builds_of(session, [task])
 
     def _claimed(self, session: Session, locked: LockedInstance, where: Selection, claim_number: int) -> bool:
-        wanted = allocations.Claim(
+        claim = allocations.AllocationClaim(
             consumer_uuid=locked.uuid,
             claim_number=claim_number,
             provider_uuid=where.provider_uuid,
@@ -177,7 +177,7 @@ class FailedAttempts:
             project_id=locked.project_id,
             user_id=locked.user_id,
         )
-        refused = allocations.claim(session, [wanted], self._worker.now())
+        refused = allocations.claim(session, [claim], self._worker.now())
         if refused:
             LOG.info("Alternate %s of instance %s is full: %s", where.host, locked.uuid, refused[locked.uuid])
         return not refused
@@ -187,8 +187,10 @@ class FailedAttempts:
         retried.
         """
         tried = actions.failed_attempts(session, task.action_id) if task.action_id is not None else []
-        history = "; ".join(f"{one.host}: {one.reason}" for one in tried) or f"{task.host}: {failure.details}"
-        reasons = attempts_text([one.kind for one in tried] or [failure.kind])
+        history = (
+            "; ".join(f"{attempt.host}: {attempt.reason}" for attempt in tried) or f"{task.host}: {failure.details}"
+        )
+        reasons = attempts_text([attempt.kind for attempt in tried] or [failure.kind])
         if not retriable:
             return Failure(kind="BuildAbortException", details=history, text=reasons)
         spec, _ = request_specs.load(session, [task.reservation_id])[task.reservation_id]

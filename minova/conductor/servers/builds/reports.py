@@ -25,7 +25,7 @@ from minova.conductor.servers.builds.failed_attempts import FailedAttempts
 from minova.conductor.servers.finish import announce_hosts
 from minova.conductor.servers.server_images import forget_shelved_image
 from minova.conductor.tasks.group_commit import GroupCommit
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.computes.builds import BuildReportsApi
 from minova.db.hosts import compute_nodes
@@ -47,7 +47,7 @@ from minova.placement import changes
 class BuildReports(BuildReportsApi):
     """`failures`: what becomes of attempts that have failed."""
 
-    def __init__(self, worker: Worker, failures: FailedAttempts) -> None:
+    def __init__(self, worker: TaskWorker, failures: FailedAttempts) -> None:
         self._failures = failures
         self._worker = worker
         self._claims = GroupCommit(worker, self._claim)

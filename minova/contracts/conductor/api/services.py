@@ -5,7 +5,7 @@ from typing import Protocol
 from minova.context import RequestContext
 from minova.contracts.base import call
 from minova.contracts.conductor.audiences import BY_API
-from minova.objects.hosts.cloud import Seen
+from minova.objects.hosts.cloud import WitnessRecord
 from minova.objects.hosts.service import Service
 
 
@@ -38,6 +38,6 @@ class ServiceSettingsApi(Protocol):
 @BY_API
 class SeenByApisApi(Protocol):
     @call(since="1.7", in_safe_mode=True)
-    def api_has_seen(self, ctx: RequestContext, *, place: str, seen: Seen) -> None:
+    def api_has_seen(self, ctx: RequestContext, *, place: str, seen: WitnessRecord) -> None:
         """An API, at this place, has seen more of its cloud than the database now shows. Idempotent."""
         ...

@@ -8,7 +8,7 @@ from minova.context import RequestContext
 from minova.contracts.base import call
 from minova.contracts.conductor.audiences import BY_COMPUTES
 from minova.objects.hosts.bounds import MAX_GUESTS, MAX_NODES, Figure, Line
-from minova.objects.hosts.compute_node import ComputeNode, HypervisorView, Inventory, Traits
+from minova.objects.hosts.compute_node import AvailableResources, ComputeNode, Inventory, Traits
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.servers.build import AuditInputs, HostInstances
 from minova.objects.servers.chosen_hardware import ChosenHardware
@@ -32,7 +32,7 @@ class AuditsApi(Protocol):
         ...
 
     @call(describes_host=True)
-    def begin_audit(self, ctx: RequestContext, *, host: Line, view: HypervisorView) -> AuditInputs:
+    def begin_audit(self, ctx: RequestContext, *, host: Line, view: AvailableResources) -> AuditInputs:
         """First of the audit's two calls: sends the driver's view, and returns what the database has of the node."""
         ...
 

@@ -8,7 +8,7 @@ from minova.contracts.conductor.audiences import BY_COMPUTES
 from minova.objects.hosts.bounds import Line
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.servers.live_migration import LiveProgress
-from minova.objects.servers.migration import Migration, Moved
+from minova.objects.servers.migration import Migration, MoveState
 from minova.objects.servers.moves import MigrationOrder, PhaseKey, PhaseResult
 
 
@@ -25,7 +25,7 @@ class MoveReportsApi(Protocol):
         ...
 
     @call(since="1.2")
-    def step_move(self, ctx: RequestContext, *, migration_uuid: Line, status: Line, host: Line) -> Moved:
+    def step_move(self, ctx: RequestContext, *, migration_uuid: Line, status: Line, host: Line) -> MoveState:
         """Move the migration on to `status`. With `finished`, `completed` and `done` the instance belongs to the
         destination, with the new size. With `confirmed` the source gives back what it held; with `reverted` and `error`
         the destination does.

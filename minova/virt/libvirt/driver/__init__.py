@@ -24,4 +24,4 @@ class LibvirtDriver(
     LibvirtConsoles,
     LibvirtGuestSecrets,
 ):
-    """Implements `virt.driver.Driver`. Safe for threads."""
+    """Implements `virt.driver.ComputeDriver`. Safe for threads."""

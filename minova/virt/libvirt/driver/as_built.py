@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import msgspec
 
 from minova.objects.servers.instance import Instance
-from minova.virt.libvirt.xml.mark import Mark
+from minova.virt.libvirt.xml.mark import DomainMark
 
 LOG = logging.getLogger(__name__)
 # The element that a guest with the key has, by the key's name without hw: or hw_.
@@ -22,7 +22,7 @@ _ELEMENTS = {
 }
 
 
-def as_built(instance: Instance, xml: str, mark: Mark) -> Instance:
+def as_built(instance: Instance, xml: str, mark: DomainMark) -> Instance:
     """Returns the instance without the keys that its domain was built without, if its flavor and image are still the same."""
     if (mark.flavor, mark.image) != (instance.flavor.name, instance.image_ref):
         return instance

@@ -26,7 +26,7 @@ from minova.virt.libvirt.storage import disk_owner
 from minova.virt.libvirt.storage.disk_snapshots import DiskSnapshots
 from minova.virt.libvirt.storage.disks import Disks, DiskSettings
 from minova.virt.libvirt.xml.host_settings import HostSettings
-from minova.virt.libvirt.xml.mark import NAMESPACE, Mark, domain_name, mark_of
+from minova.virt.libvirt.xml.mark import NAMESPACE, DomainMark, domain_name, mark_of
 from minova.virt.namespaces.host_networks import of_this_host
 from minova.virt.namespaces.host_routes import PROC_NET, routes_of_host
 
@@ -74,7 +74,7 @@ class LibvirtBase:
             raise errors.NotFound(f"Domain {domain.name()} has the UUID of instance {instance_uuid}, but is not ours")
         return domain
 
-    def _our_mark(self, domain: Any) -> Mark | None:
+    def _our_mark(self, domain: Any) -> DomainMark | None:
         """Returns the mark; None for a domain that is not ours, such as one of another compute at the same libvirt."""
         try:
             mark = mark_of(domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, NAMESPACE))

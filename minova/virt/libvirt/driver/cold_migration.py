@@ -24,7 +24,7 @@ from minova.virt.libvirt.migration.file_bounds import FileBounds
 from minova.virt.libvirt.migration.libvirt_files import MEMORY, VARIABLES
 from minova.virt.libvirt.migration.moving_disks import MovingDisks
 from minova.virt.libvirt.settings import export_ports_of
-from minova.virt.libvirt.storage.disk_images import Base
+from minova.virt.libvirt.storage.disk_images import BaseImage
 from minova.virt.libvirt.xml.mark import domain_name
 from minova.virt.libvirt.xml.migration_xml import migrated_xml
 from minova.virt.libvirt.xml.secrets_xml import tpm_version_of
@@ -97,7 +97,7 @@ class ColdMigration(LibvirtDomains):
             bounds = FileBounds(instance, None, before)
             self._moving.fetch_beside(instance.uuid, attempt, export, key, bounds, check)
         else:
-            base = None if image_path is None else Base.of(instance, image_path)
+            base = None if image_path is None else BaseImage.of(instance, image_path)
             bounds = FileBounds(instance, base, before)
             self._moving.fetch(instance, self._ready().host, attempt, export, key, base, bounds, check)
             self._disks.make_boot_files(instance, image_path)
@@ -149,9 +149,9 @@ class ColdMigration(LibvirtDomains):
         if domain.hasManagedSaveImage():
             kinds.append(MEMORY)
         folder = self._disks.folder(instance.uuid)
-        found = [libvirt_files.read(connection, kind, domain.name(), folder) for kind in kinds]
+        files = [libvirt_files.read(connection, kind, domain.name(), folder) for kind in kinds]
         tpm = self._tpm_beside(connection, instance.uuid, tpm_version_of(xml))
-        return tuple(path for path in (*found, tpm) if path is not None)
+        return tuple(path for path in (*files, tpm) if path is not None)
 
     def _tpm_beside(self, connection: Any, instance_uuid: str, version: str | None) -> Path | None:
         """Returns the file beside the disks with the state of the guest's TPM; None if there is none."""

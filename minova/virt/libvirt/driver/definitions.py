@@ -138,7 +138,7 @@ class DomainDefinitions(LibvirtBase):
             return
         xml, runs = domain.XMLDesc(0), bool(domain.isActive())
         try:
-            self._disks.note_addresses(domain.UUIDString(), lambda known: learnt(known, xml, runs=runs))
+            self._disks.note_addresses(domain.UUIDString(), lambda recorded: learnt(recorded, xml, runs=runs))
         except (errors.HypervisorError, OSError) as error:
             LOG.warning("The PCI addresses of domain %s are not recorded: %s", domain.name(), error)
 

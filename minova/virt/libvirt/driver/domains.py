@@ -26,7 +26,7 @@ from minova.virt.libvirt.guest_state import power
 from minova.virt.libvirt.host import lookup
 from minova.virt.libvirt.migration import libvirt_files
 from minova.virt.libvirt.migration.libvirt_files import VARIABLES
-from minova.virt.libvirt.storage.disk_images import Base
+from minova.virt.libvirt.storage.disk_images import BaseImage
 from minova.virt.libvirt.storage.disks import WriteDrive
 from minova.virt.libvirt.xml.guest import properties_of
 from minova.virt.libvirt.xml.mark import domain_name
@@ -42,14 +42,14 @@ class LibvirtDomains(DomainDefinitions):
             return self._views(connection)
 
     def chosen_hardware(self, instance_uuids: Sequence[str]) -> dict[str, ChosenHardware]:
-        found: dict[str, ChosenHardware] = {}
+        hardware: dict[str, ChosenHardware] = {}
         for uuid in instance_uuids:
             with self._host.connection("Reading the hardware", domain_name(uuid)) as connection:
                 domain = lookup(connection, uuid)
                 if domain is not None and self._our_mark(domain) is not None:
                     chosen = chosen_of(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
-                    found |= {} if chosen is None else {uuid: chosen}
-        return found
+                    hardware |= {} if chosen is None else {uuid: chosen}
+        return hardware
 
     def watch(self, changed: Callable[[str, PowerState], None]) -> None:
         def lifecycle(domain: Any, event: int, detail: int) -> None:
@@ -90,7 +90,7 @@ class LibvirtDomains(DomainDefinitions):
         drive_is_cd = self._drives.is_cd if with_disks else None
         disks = self._disks.plan(instance, drive_is_cd=drive_is_cd) if self._real else ()
         xml = self._xml_of(instance, node, attempt, disks)
-        base = Base.of(instance, image_path) if self._real and with_disks else None
+        base = BaseImage.of(instance, image_path) if self._real and with_disks else None
         with self._host.connection("Preparing", name) as connection:
             domain = lookup(connection, instance.uuid)
             if domain is not None:
@@ -130,14 +130,14 @@ class LibvirtDomains(DomainDefinitions):
             self._define_anew(instance, (), drop_memory=True, chooses=True)
             return
         self._require_disks(instance)
-        base = Base.of(instance, image_path)
+        base = BaseImage.of(instance, image_path)
         # Define it with the existing disks: the new ones may have other formats, and may never be made.
         attempt = self._define_anew(instance, self._disks.plan(instance), drop_memory=True, chooses=True)
         self._disks.remove_rescue(instance.uuid)
         self._make_disks(instance, base, attempt, data)
         self._define_anew(instance, self._disks.plan(instance), drop_memory=True, chooses=True)
 
-    def _make_disks(self, instance: Instance, base: Base, attempt: int, data: GuestData) -> None:
+    def _make_disks(self, instance: Instance, base: BaseImage, attempt: int, data: GuestData) -> None:
         """Make the disks of a defined domain anew, and with them its firmware variables and the state of its TPM: firmware and swtpm
         make those of the new guest at its first start. They go before the former disks do, so that new disks never boot with them.
 

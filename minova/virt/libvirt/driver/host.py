@@ -12,7 +12,7 @@ from oslo_utils import units
 from minova import errors
 from minova.objects.catalogue.flavor import Flavor, Overhead
 from minova.objects.guests.console import ConsoleType
-from minova.objects.hosts.compute_node import HypervisorView, clamped
+from minova.objects.hosts.compute_node import AvailableResources, clamped
 from minova.objects.hosts.cpu_times import CpuTimes
 from minova.virt.libvirt.consoles import SerialPorts, port_of
 from minova.virt.libvirt.driver.base import LibvirtBase
@@ -69,7 +69,7 @@ class LibvirtHost(LibvirtBase):
                 )
             return (self._node,)
 
-    def host_view(self, node: str) -> HypervisorView:
+    def host_view(self, node: str) -> AvailableResources:
         """Raises NotFound if there is no such node."""
         if node not in self.available_nodes():
             raise errors.NotFound(f"Node {node} is not one of {', '.join(self.available_nodes())}")
@@ -78,7 +78,7 @@ class LibvirtHost(LibvirtBase):
             facts = self._reader.read(connection, domains)
         vcpus, pcpus = facts.sets.counted
         space = self._disks.usage()
-        return HypervisorView(
+        return AvailableResources(
             node=node,
             vcpus=vcpus,
             pcpus=pcpus,

@@ -27,7 +27,7 @@ from minova.virt.libvirt.guest_state import jobs, power, sides
 from minova.virt.libvirt.host import lookup
 from minova.virt.libvirt.migration import live_run
 from minova.virt.libvirt.migration.live_options import LiveOptions, uri_of_peer
-from minova.virt.libvirt.storage.disk_images import Base
+from minova.virt.libvirt.storage.disk_images import BaseImage
 from minova.virt.libvirt.xml.disk_xml import disk_formats_of
 from minova.virt.libvirt.xml.mark import domain_name
 from minova.virt.libvirt.xml.migration_xml import cpu_of, migrated_xml, targets_of
@@ -114,7 +114,7 @@ class LibvirtMigration(ColdMigration):
         if not shared:
             targets = {Path(path).name: target for path, target in targets_of(source.xml).items()}
             formats = disk_formats_of(source.xml, instance.uuid)
-            base = None if image_path is None else Base.of(instance, image_path)
+            base = None if image_path is None else BaseImage.of(instance, image_path)
             self._moving.make_targets(instance, host, attempt, source, formats, key, base, check)
             copied = tuple(targets[name] for name in source.sizes)
             self._disks.make_boot_files(instance, image_path)

@@ -51,17 +51,17 @@ class LibvirtPower(DomainDefinitions):
                 raise
 
     def guests_in_trouble(self) -> dict[str, GuestState]:
-        found: dict[str, GuestState] = {}
+        states: dict[str, GuestState] = {}
         with self._host.connection("Listing domains") as connection:
             for domain in connection.listAllDomains(_NOT_RUNNING):
                 try:
                     state = power.guest_state(domain)
                     if state.reason in FAULTS and self._our_mark(domain) is not None:
-                        found[domain.UUIDString()] = state
+                        states[domain.UUIDString()] = state
                 except libvirt.libvirtError as error:
                     if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:  # gone since it was listed
                         raise
-        return found
+        return states
 
     def go_on(self, instance_uuid: str) -> bool:
         with self._host.connection("Continuing", domain_name(instance_uuid)) as connection:

@@ -16,7 +16,7 @@ from minova.objects.servers.states import PowerState
 from minova.virt.libvirt.driver.power import LibvirtPower
 from minova.virt.libvirt.guest_state import jobs, saved_memory
 from minova.virt.libvirt.host import lookup
-from minova.virt.libvirt.storage.disk_images import Base
+from minova.virt.libvirt.storage.disk_images import BaseImage
 from minova.virt.libvirt.storage.disk_owner import ROOT_DISK
 from minova.virt.libvirt.storage.disks import DRIVE
 from minova.virt.libvirt.xml import broken_disk
@@ -44,7 +44,7 @@ class LibvirtRescue(LibvirtPower):
                 saved_memory.require_none(domain)
         if self._real:
             self._disks.require_owner(instance.uuid, self._ready().host)
-            self._disks.make_rescue(instance, Base.of(instance, image_path, image), image)
+            self._disks.make_rescue(instance, BaseImage.of(instance, image_path, image), image)
 
     def rescue(self, instance: Instance, image: Image | None = None) -> PowerState:
         disks: tuple[Disk, ...] = ()
@@ -78,16 +78,16 @@ class LibvirtRescue(LibvirtPower):
         return not broken_disk.has_disk(xml, str(self._disks.folder(instance_uuid) / ROOT_DISK))
 
     def without_broken_disk(self) -> tuple[str, ...]:
-        found = []
+        uuids = []
         for instance_uuid in self._disks.rescued() if self._real else ():
             with self._host.connection("Reading the disks", domain_name(instance_uuid)) as connection:
                 domain = lookup(connection, instance_uuid)
                 if domain is None or self._our_mark(domain) is None or not domain.isActive():
                     continue
                 if self._lacks_root(instance_uuid, domain.XMLDesc(0)):
-                    found.append(instance_uuid)
-        self._rescued_at = {uuid: at for uuid, at in self._rescued_at.items() if uuid in found}
-        return tuple(found)
+                    uuids.append(instance_uuid)
+        self._rescued_at = {uuid: at for uuid, at in self._rescued_at.items() if uuid in uuids}
+        return tuple(uuids)
 
     def attach_broken_disk(self, instance_uuid: str) -> None:
         """The next start of the guest is without the disk again: only the domain that runs gets it."""

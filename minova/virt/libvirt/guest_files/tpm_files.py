@@ -39,7 +39,7 @@ def may_be_there(instance_uuid: str) -> bool:
 def read(connection: Any, instance_uuid: str, version: str) -> bytes | None:
     """Returns the state; None if there is none. The guest must be off. Raises HypervisorError for a file that is too large."""
     with _folder(connection, instance_uuid, version) as (pool, name):
-        volume = next((one for one in pool.listAllVolumes() if one.name() == name), None)
+        volume = next((candidate for candidate in pool.listAllVolumes() if candidate.name() == name), None)
         if volume is None:
             return None
         if volume.info()[1] > MAX_STATE:
@@ -47,7 +47,7 @@ def read(connection: Any, instance_uuid: str, version: str) -> bytes | None:
         parts: list[bytes] = []
         stream = connection.newStream()
         volume.download(stream, 0, 0, 0)
-        stream.recvAll(lambda _, data, found: found.append(data), parts)
+        stream.recvAll(lambda _, data, chunks: chunks.append(data), parts)
         stream.finish()
         return b"".join(parts)
 

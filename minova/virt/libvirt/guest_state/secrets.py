@@ -44,16 +44,18 @@ class LibvirtSecrets:
         if not kinds:
             return {}
         answer = self.source.secrets_of(instance_uuid, kinds, make=make)
-        found = dict(answer.passphrases)
+        passphrases = dict(answer.passphrases)
         if answer.former and not make:
             in_use = self._in_use(instance_uuid)
-            found |= {kind: _chosen(found.get(kind), former, in_use, kind) for kind, former in answer.former.items()}
-        if missing := {*kinds} - found.keys():
+            passphrases |= {
+                kind: _chosen(passphrases.get(kind), former, in_use, kind) for kind, former in answer.former.items()
+            }
+        if missing := {*kinds} - passphrases.keys():
             raise GuestSecretMissing(
                 f"The database has no secret for the {' and '.join(sorted(missing))} of instance {instance_uuid}: it may be in a "
                 "backup"
             )
-        return found
+        return passphrases
 
     @contextmanager
     def given(self, connection: Any, instance_uuid: str, xml: str) -> Iterator[None]:
@@ -97,6 +99,6 @@ class LibvirtSecrets:
 
 def _chosen(present: str | None, former: Sequence[str], in_use: SecretsInUse, kind: SecretKind) -> str:
     """Returns the passphrase of what a rebuild has left. Without a mark it is the last former one, if nothing was replaced yet."""
-    known = [passphrase for passphrase in (present, *former) if passphrase is not None]
-    marked = [passphrase for passphrase in known if mark_of(passphrase) == in_use.marks.get(kind)]
-    return (marked or (known if in_use.replaced else list(former)))[0]
+    passphrases = [passphrase for passphrase in (present, *former) if passphrase is not None]
+    marked = [passphrase for passphrase in passphrases if mark_of(passphrase) == in_use.marks.get(kind)]
+    return (marked or (passphrases if in_use.replaced else list(former)))[0]

@@ -66,7 +66,7 @@ def parse(texts: Iterable[str]) -> GuestOffer:
         uefi=("firmware", "efi") in offered,
         secure_boot=("secure", "yes") in offered,
         loader=next((path for root in roots for path in _loaders(root)), None),
-        encryption=next((found for root in roots if (found := _encryption(root)) is not None), None),
+        encryption=next((encryption for root in roots if (encryption := _encryption(root)) is not None), None),
         tpms=frozenset(tpm for root in roots for tpm in _tpms(root)),
     )
 

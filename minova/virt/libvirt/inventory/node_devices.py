@@ -13,7 +13,7 @@ PARTS = ("domain", "bus", "slot", "function")
 TYPES = {"virt_functions": "type-PF", "phys_function": "type-VF"}
 
 
-class Found(NamedTuple):
+class HostDevices(NamedTuple):
     """The devices of a host.
 
     `devices`: (device, name of its network interface, if it has one).
@@ -26,7 +26,7 @@ class Found(NamedTuple):
     odd: list[str]
 
 
-def parse(texts: Iterable[str]) -> Found:
+def parse(texts: Iterable[str]) -> HostDevices:
     """Parse every node device of a host, in any order: interfaces and vDPA devices name their parent PCI device."""
     reading = _Reading({}, {}, set(), defaultdict(Counter), [])
     for text in texts:
@@ -44,7 +44,7 @@ def parse(texts: Iterable[str]) -> Found:
         (_as_vdpa(device) if name in reading.vdpa else device, reading.interfaces.get(name))
         for name, device in sorted(reading.pci.items())
     ]
-    return Found(devices, {card: dict(types) for card, types in sorted(reading.mdev_types.items())}, reading.odd)
+    return HostDevices(devices, {card: dict(types) for card, types in sorted(reading.mdev_types.items())}, reading.odd)
 
 
 class _Reading(NamedTuple):

@@ -37,7 +37,7 @@ _PORT_TAKEN = "Address already in use"
 _READY = "pid"
 
 
-class Served(NamedTuple):
+class ExportedDisk(NamedTuple):
     """`name` is that of the export."""
 
     name: str
@@ -81,7 +81,7 @@ class _Server(NamedTuple):
     process: "_Process"
     port: int
     key: TransferKey
-    files: tuple[Served, ...]
+    files: tuple[ExportedDisk, ...]
 
 
 class ExportServers:
@@ -93,7 +93,7 @@ class ExportServers:
         self._lock = threading.Lock()
         self._servers: dict[str, _Server] = {}
 
-    def start(self, migration_uuid: str, key: TransferKey, files: Sequence[Served], group: int | None) -> int:
+    def start(self, migration_uuid: str, key: TransferKey, files: Sequence[ExportedDisk], group: int | None) -> int:
         """Returns the port. `group`: that of the files, if the program shall run without the rights of root. Idempotent.
 
         Raises HypervisorError if no port is free, or if the program does not start.
@@ -124,7 +124,9 @@ class ExportServers:
         if server is not None:
             server.process.end()
 
-    def _started(self, port: int, key: TransferKey, files: Sequence[Served], group: int | None) -> _Process | None:
+    def _started(
+        self, port: int, key: TransferKey, files: Sequence[ExportedDisk], group: int | None
+    ) -> _Process | None:
         """Returns the program once it listens; None if the port is taken."""
         with ExitStack() as stack:
             keys = transfer_key.make_folder(key, as_nobody=group is not None)
@@ -139,12 +141,12 @@ class ExportServers:
                 *_exports(files, handles),
                 *("--pidfile", f"/proc/self/fd/{folder}/{_READY}"),
             ]
-            limits = programs.Limits(cpu=24 * 3600, open_files=256 + 2 * len(files))
+            limits = programs.RunLimits(cpu=24 * 3600, open_files=256 + 2 * len(files))
             limited = programs.limited(words, limits, drop_rights=group is not None, group=group or programs.NOBODY)
             return _listening(_Process(limited, keys, (folder, *handles)), keys / _READY)
 
 
-def _exports(files: Sequence[Served], handles: Sequence[int]) -> Iterator[str]:
+def _exports(files: Sequence[ExportedDisk], handles: Sequence[int]) -> Iterator[str]:
     for number, (file, handle) in enumerate(zip(files, handles, strict=True)):
         yield from ("--blockdev", f"driver=file,node-name=file{number},filename=/proc/self/fd/{handle},read-only=on")
         yield from ("--export", f"type=nbd,id=export{number},node-name=file{number},name={file.name},writable=off")

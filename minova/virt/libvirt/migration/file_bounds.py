@@ -17,7 +17,7 @@ from minova.virt.config_drive.file_systems import VFAT_SIZE
 from minova.virt.libvirt.guest_files import console_logs, tpm_files
 from minova.virt.libvirt.guest_files.disk_formats import QCOW2, RAW
 from minova.virt.libvirt.migration.libvirt_files import MEMORY, VARIABLES
-from minova.virt.libvirt.storage.disk_images import Base
+from minova.virt.libvirt.storage.disk_images import BaseImage
 from minova.virt.libvirt.storage.disk_owner import ROOT_DISK
 from minova.virt.libvirt.storage.disks import DRIVE, named_disks
 
@@ -37,7 +37,7 @@ _BESIDE_MEMORY = units.Gi
 class FileBounds:
     """`before`: the flavor with which the source has made the disks; None: the instance's. `base`: the image below the root disk."""
 
-    def __init__(self, instance: Instance, base: Base | None, before: Flavor | None = None) -> None:
+    def __init__(self, instance: Instance, base: BaseImage | None, before: Flavor | None = None) -> None:
         of_source = msgspec.structs.replace(instance, flavor=before or instance.flavor)
         self._disks: Mapping[str, float] = {
             **_local(instance),
@@ -100,10 +100,10 @@ class FileBounds:
 
 def _format(name: str, written: str | None, *, encrypted: bool) -> str:
     """A resize of an earlier release recorded no format of the disks that it added."""
-    made = {DRIVE: (RAW,)}.get(name, (QCOW2,) if encrypted else (RAW, QCOW2))
+    formats = {DRIVE: (RAW,)}.get(name, (QCOW2,) if encrypted else (RAW, QCOW2))
     if written is None and name != ROOT_DISK:
-        return made[0]
-    if written is None or written not in made:
+        return formats[0]
+    if written is None or written not in formats:
         raise HypervisorError(f"The source describes {name} in the format {written}, in which minova does not make it")
     return written
 
@@ -116,7 +116,7 @@ def _local(instance: Instance) -> dict[str, int]:
     return {name: disk.size_mb * units.Mi for name, disk in named_disks(instance).items()}
 
 
-def _root(instance: Instance, base: Base | None) -> float:
+def _root(instance: Instance, base: BaseImage | None) -> float:
     """A disk without a size in its flavor is as large as its image, which a host may no longer have."""
     size = instance.flavor.root_gb * units.Gi
     if not size and base is None:

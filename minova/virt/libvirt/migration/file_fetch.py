@@ -14,7 +14,7 @@ from minova.virt.libvirt.migration import transfer_key
 # QEMU counts sizes in sectors.
 _SECTOR = 512
 # A copy takes as long as it takes, as long as `check` agrees.
-_LIMITS = programs.Limits(cpu=24 * 3600, within=24 * 3600.0)
+_LIMITS = programs.RunLimits(cpu=24 * 3600, within=24 * 3600.0)
 
 
 def fetch(
@@ -33,9 +33,9 @@ def fetch(
     part.unlink(missing_ok=True)
     size = -(-file.size // _SECTOR) * _SECTOR
     try:
-        with part.open("wb") as made:
+        with part.open("wb") as part_file:
             part.chmod(0o600)
-            made.truncate(size)
+            part_file.truncate(size)
         if size:
             _copy(part, export, file, key, size, check)
         os.truncate(part, file.size)
@@ -75,7 +75,7 @@ def _convert(
             *("--object", transfer_key.credentials(folder, "client", key)),
             *("--image-opts", source, "-O", "raw"),
         ]
-        limits = programs.Limits(cpu=_LIMITS.cpu, within=_LIMITS.within, file_size=size + units.Mi)
+        limits = programs.RunLimits(cpu=_LIMITS.cpu, within=_LIMITS.within, file_size=size + units.Mi)
         programs.write_with(part, command, limits, inherited=(folder,), check=check)
 
 

@@ -14,7 +14,7 @@ _VOLUME_XML = (
 )
 
 
-class Kept(NamedTuple):
+class KeptFile(NamedTuple):
     """One kind of file. `suffix` follows the domain's name. `beside`: the file among the disks at the source that has its content;
     its copy at the destination has the attempt behind its name, so that no later move takes an old one.
     """
@@ -25,8 +25,8 @@ class Kept(NamedTuple):
 
 
 # The variables of UEFI firmware, and saved memory.
-VARIABLES = Kept("/var/lib/libvirt/qemu/nvram", "_VARS.fd", "nvram.fd")
-MEMORY = Kept("/var/lib/libvirt/qemu/save", ".save", "memory.save")
+VARIABLES = KeptFile("/var/lib/libvirt/qemu/nvram", "_VARS.fd", "nvram.fd")
+MEMORY = KeptFile("/var/lib/libvirt/qemu/save", ".save", "memory.save")
 KINDS = (VARIABLES, MEMORY)
 _BESIDE = {*(kept.beside for kept in KINDS), *tpm_files.BESIDE.values()}
 
@@ -36,7 +36,7 @@ def arriving(name: str, attempt: int) -> str:
     return f"{name}.{attempt}" if name in _BESIDE else name
 
 
-def read(connection: Any, kept: Kept, domain_name: str, folder: Path) -> Path | None:
+def read(connection: Any, kept: KeptFile, domain_name: str, folder: Path) -> Path | None:
     """Write the domain's file into the guest's folder and return its path there; None if the domain has none."""
     volume = _volume(_pool(connection, kept), domain_name + kept.suffix)
     if volume is None:
@@ -52,14 +52,14 @@ def read(connection: Any, kept: Kept, domain_name: str, folder: Path) -> Path | 
     return path
 
 
-def remove(connection: Any, kept: Kept, domain_name: str) -> None:
+def remove(connection: Any, kept: KeptFile, domain_name: str) -> None:
     """Remove the domain's file. Idempotent. The domain must not run."""
     volume = _volume(_pool(connection, kept), domain_name + kept.suffix)
     if volume is not None:
         volume.delete()
 
 
-def write(connection: Any, kept: Kept, domain_name: str, path: Path) -> None:
+def write(connection: Any, kept: KeptFile, domain_name: str, path: Path) -> None:
     """Make the content of this file the domain's. Idempotent."""
     remove(connection, kept, domain_name)
     pool, name = _pool(connection, kept), domain_name + kept.suffix
@@ -76,7 +76,7 @@ def _chunk(_: Any, count: int, file: BinaryIO) -> bytes:
     return file.read(count)
 
 
-def _pool(connection: Any, kept: Kept) -> Any:
+def _pool(connection: Any, kept: KeptFile) -> Any:
     try:
         pool = connection.storagePoolLookupByTargetPath(kept.folder)
     except libvirt.libvirtError as error:

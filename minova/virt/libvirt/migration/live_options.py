@@ -70,7 +70,7 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
             libvirt.VIR_MIGRATE_PARALLEL: self.connections > 1,
             libvirt.VIR_MIGRATE_TLS: self.with_tls,
         }
-        return sum(flag for flag, wanted in chosen.items() if wanted)
+        return sum(flag for flag, is_set in chosen.items() if is_set)
 
     def peer(self, destination: LiveDestination) -> str:
         """Returns the URI of the destination's libvirtd."""

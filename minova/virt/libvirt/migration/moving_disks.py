@@ -19,11 +19,11 @@ from minova.virt import programs
 from minova.virt.disk_space import disk_full, require_room
 from minova.virt.libvirt.guest_files import console_logs, disk_formats
 from minova.virt.libvirt.migration import libvirt_files
-from minova.virt.libvirt.migration.export_server import Served
+from minova.virt.libvirt.migration.export_server import ExportedDisk
 from minova.virt.libvirt.migration.file_bounds import FileBounds
 from minova.virt.libvirt.migration.file_fetch import fetch
 from minova.virt.libvirt.storage import disk_images, disk_keys, disk_owner, fitting
-from minova.virt.libvirt.storage.disk_images import Base
+from minova.virt.libvirt.storage.disk_images import BaseImage
 from minova.virt.libvirt.storage.disk_owner import DiskOwner, OwnerFile
 from minova.virt.libvirt.storage.disks import DRIVE, Disks, WriteDrive, named_disks
 from minova.virt.libvirt.storage.guest_folders import RESCUE_DISK
@@ -38,7 +38,7 @@ class MovingDisks:
 
     # -- source --------------------------------------------------------------------------------------------------------
 
-    def files(self, instance: Instance, more: tuple[Path, ...] = ()) -> tuple[tuple[ExportedFile, Served], ...]:
+    def files(self, instance: Instance, more: tuple[Path, ...] = ()) -> tuple[tuple[ExportedFile, ExportedDisk], ...]:
         """Returns the files to serve: the disks, except the config drive, the console logs, and `more`."""
         folder = self._disks.folder(instance.uuid)
         formats = disk_owner.written_formats(folder)
@@ -46,14 +46,14 @@ class MovingDisks:
         logs = [path for path in (folder / name for name in _LOGS) if path.exists()]
         return tuple(self._files([*disks, *logs, *more], formats))
 
-    def files_beside(self, instance: Instance) -> tuple[tuple[ExportedFile, Served], ...]:
+    def files_beside(self, instance: Instance) -> tuple[tuple[ExportedFile, ExportedDisk], ...]:
         """Returns the files of a running guest to serve: those that libvirt does not copy in a live migration."""
         folder = self._disks.folder(instance.uuid)
         drive = [folder / DRIVE] if instance.config_drive and disk_owner.drive_is_cd(folder) else []
         logs = [path for path in (folder / name for name in _LOGS) if path.exists()]
         return tuple(self._files([*drive, *logs], disk_owner.written_formats(folder)))
 
-    def _files(self, paths: list[Path], formats: dict[str, str]) -> Iterator[tuple[ExportedFile, Served]]:
+    def _files(self, paths: list[Path], formats: dict[str, str]) -> Iterator[tuple[ExportedFile, ExportedDisk]]:
         for path in paths:
             self._disks.take_back(path)
             self._disks.share_written(path)
@@ -62,7 +62,7 @@ class MovingDisks:
             size = path.stat().st_size
             yield (
                 ExportedFile(name=path.name, export=path.name, size=size, format=written, based=based),
-                Served(path.name, path),
+                ExportedDisk(path.name, path),
             )
 
     def owner(self, instance_uuid: str) -> DiskOwner:
@@ -77,8 +77,8 @@ class MovingDisks:
     def shares(self, instance_uuid: str, export: DiskExport) -> bool:
         """Whether the source's disks are those in the folder here: it has the very same owner record."""
         entry = disk_owner.read(self._disks.folder(instance_uuid))
-        known = None if entry is None else (entry.host, entry.attempt, entry.disk)
-        return export.root_inode is not None and known == (export.host, export.attempt, export.root_inode)
+        owner = None if entry is None else (entry.host, entry.attempt, entry.disk)
+        return export.root_inode is not None and owner == (export.host, export.attempt, export.root_inode)
 
     def fetch(
         self,
@@ -87,7 +87,7 @@ class MovingDisks:
         attempt: int,
         export: DiskExport,
         key: TransferKey,
-        base: Base | None,
+        base: BaseImage | None,
         bounds: FileBounds,
         check: Callable[[], None],
     ) -> None:
@@ -124,7 +124,7 @@ class MovingDisks:
         source: LiveSource,
         formats: dict[str, str],
         key: TransferKey,
-        base: Base | None,
+        base: BaseImage | None,
         check: Callable[[], None],
     ) -> None:
         """Make the disks into which libvirt copies those of a running guest, and fetch the files that it does not copy. A file
@@ -142,7 +142,7 @@ class MovingDisks:
             bounds.require_disk(name, size)
         with disk_full(what):
             described = bounds.formats(
-                {name: formats.get(name) for name in (*source.sizes, *(one.name for one in files))},
+                {name: formats.get(name) for name in (*source.sizes, *(exported.name for exported in files))},
                 encrypted=passphrase is not None,
             )
             opened = self._begin(folder, host, attempt, source.export, described)
@@ -162,7 +162,7 @@ class MovingDisks:
         if base is not None:
             self._disks.share(folder, base)
 
-    def _make_target(self, path: Path, written: str, size: int, base: Base | None, passphrase: str | None) -> None:
+    def _make_target(self, path: Path, written: str, size: int, base: BaseImage | None, passphrase: str | None) -> None:
         if written != disk_formats.QCOW2:
             with disk_images.new_file(path) as part:
                 with part.open("wb") as file:
@@ -240,7 +240,7 @@ class MovingDisks:
             return formats
 
     def _finish(
-        self, part: Path, file: ExportedFile, base: Base | None, bounds: FileBounds, passphrase: str | None
+        self, part: Path, file: ExportedFile, base: BaseImage | None, bounds: FileBounds, passphrase: str | None
     ) -> None:
         if file.format == disk_formats.QCOW2:
             disk_formats.require_own_kind(part, encrypted=passphrase is not None)
@@ -250,7 +250,7 @@ class MovingDisks:
                 programs.write_with(
                     part,
                     ["qemu-img", "rebase", "-q", "-u", *key.opening(disk_formats.QCOW2), *based],
-                    programs.Limits(file_size=file.size + (64 << 20)),
+                    programs.RunLimits(file_size=file.size + (64 << 20)),
                     named=key.name,
                     inherited=key.inherited,
                 )
@@ -275,9 +275,9 @@ class MovingDisks:
     def _fit(self, instance: Instance) -> None:
         disks, passphrase = self._disks.plan(instance), self._disks.passphrase_beside(instance)
         # Of what a host makes itself: the root disk has come with a format.
-        made = {name: disk.driver_format for disk in disks if (name := Path(disk.path).name) != disk_owner.ROOT_DISK}
+        formats = {name: disk.driver_format for disk in disks if (name := Path(disk.path).name) != disk_owner.ROOT_DISK}
         with disk_owner.locked(self._disks.folder(instance.uuid)) as owner:
-            owner.note_formats(made)
+            owner.note_formats(formats)
         fitting.fit(disks, instance, named_disks(instance), self._disks.finish, passphrase)
 
 

@@ -33,7 +33,7 @@ _DISCOVERY_OUT, _DISCOVERY_IN = (133, 135, 136, 143), (130, 134, 135, 136)
 _ROUTER_ADVERTISEMENT, _REDIRECT = 134, 137
 
 
-class Rule(NamedTuple):
+class FilterRule(NamedTuple):
     action: str
     direction: str
     priority: int
@@ -57,19 +57,19 @@ def filter_xml(vif: Vif, sets: Collection[int] = ()) -> str:
     return ET.tostring(root, encoding="unicode")
 
 
-def _rules(vif: Vif, sets: Collection[int]) -> Iterator[Rule]:
+def _rules(vif: Vif, sets: Collection[int]) -> Iterator[FilterRule]:
     own = _sources(vif)
     versions: set[int] = {ipaddress.ip_network(address).version for _, address in own}
     # Only the network's own tag may reach the wire, and the packet filter of a guest does not look into tagged frames: the
     # guest takes one with the tag 0 for an untagged one.
     for number in _TAGGED:
-        yield Rule("drop", "inout", _L2 - 30, "mac", {"protocolid": number})
+        yield FilterRule("drop", "inout", _L2 - 30, "mac", {"protocolid": number})
     if vif.port_security_enabled:
         yield from _own_addresses(vif, own, versions)
     is_local = vif.network_type == LOCAL
     is_filtered = vif.port_security_enabled and vif.rules is not None
     if is_local or is_filtered:
-        yield Rule("accept", "out", _REPLIES, "all", {"state": "ESTABLISHED,RELATED"})
+        yield FilterRule("accept", "out", _REPLIES, "all", {"state": "ESTABLISHED,RELATED"})
     if is_local or is_filtered:
         yield from _server(vif)
     if vif.rules is not None and is_filtered:
@@ -77,27 +77,27 @@ def _rules(vif: Vif, sets: Collection[int]) -> Iterator[Rule]:
         yield from _groups(rules, versions, is_local=is_local)
 
 
-def _groups(rules: Sequence[VifRule], versions: set[int], *, is_local: bool) -> Iterator[Rule]:
+def _groups(rules: Sequence[VifRule], versions: set[int], *, is_local: bool) -> Iterator[FilterRule]:
     """Yields rules that allow what the security groups of the port allow and what every guest needs, and drop
     everything else.
     """
-    yield Rule("accept", "in", _REPLIES, "all", {"state": "RELATED"})
+    yield FilterRule("accept", "in", _REPLIES, "all", {"state": "RELATED"})
     if not is_local:
-        yield Rule("accept", "in", _GATEWAY, "udp", {"state": _NEW, "srcportstart": "67", "dstportstart": "68"})
-        yield Rule("accept", "out", _GATEWAY, "udp", {"state": _NEW, "srcportstart": "68", "dstportstart": "67"})
+        yield FilterRule("accept", "in", _GATEWAY, "udp", {"state": _NEW, "srcportstart": "67", "dstportstart": "68"})
+        yield FilterRule("accept", "out", _GATEWAY, "udp", {"state": _NEW, "srcportstart": "68", "dstportstart": "67"})
     if 6 in versions:
-        yield Rule("accept", "out", _REPLIES, "all-ipv6", {"state": "ESTABLISHED,RELATED"})
-        yield Rule("accept", "in", _REPLIES, "all-ipv6", {"state": "RELATED"})
+        yield FilterRule("accept", "out", _REPLIES, "all-ipv6", {"state": "ESTABLISHED,RELATED"})
+        yield FilterRule("accept", "in", _REPLIES, "all-ipv6", {"state": "RELATED"})
         # Connection tracking does not cover these types.
         for direction, types in (("out", _DISCOVERY_OUT), ("in", _DISCOVERY_IN)):
             for number in types:
-                yield Rule("accept", direction, _GATEWAY, "icmpv6", {"type": str(number)}, stateless=True)
+                yield FilterRule("accept", direction, _GATEWAY, "icmpv6", {"type": str(number)}, stateless=True)
     # The conductor applies the same bound: this is the last protection of libvirt and of the host's tables.
     for rule in within_bound(rules):
         if rule.ip_version == 4 or 6 in versions:
             yield from _allowed(rule)
-    yield Rule("drop", "inout", _END, "all", {})
-    yield Rule("drop", "inout", _END, "all-ipv6", {})
+    yield FilterRule("drop", "inout", _END, "all", {})
+    yield FilterRule("drop", "inout", _END, "all-ipv6", {})
 
 
 def _sources(vif: Vif) -> list[tuple[str, str]]:
@@ -107,12 +107,12 @@ def _sources(vif: Vif) -> list[tuple[str, str]]:
     return list(dict.fromkeys(own))
 
 
-def _own_addresses(vif: Vif, own: Sequence[tuple[str, str]], versions: set[int]) -> Iterator[Rule]:
+def _own_addresses(vif: Vif, own: Sequence[tuple[str, str]], versions: set[int]) -> Iterator[FilterRule]:
     """Yields rules that let the guest send only from these addresses, and no answers of DHCP servers or routers."""
     ports = {"protocol": "udp", "srcportstart": "67", "dstportstart": "68"}
-    yield Rule("drop", "out", _L2 - 10, "ip", ports)
+    yield FilterRule("drop", "out", _L2 - 10, "ip", ports)
     # Comes before what an address pair as large as 0.0.0.0/0 would let the guest send as a host.
-    yield Rule(
+    yield FilterRule(
         "accept",
         "out",
         _L2 - 20,
@@ -130,7 +130,7 @@ def _own_addresses(vif: Vif, own: Sequence[tuple[str, str]], versions: set[int])
         # On a flat network or VLAN, guests may agree on link-local addresses.
         is_free = block.version != 4 or (str(block) == _LINK_LOCAL and vif.network_type != LOCAL)
         if not is_free and overlap(str(block), (address for _, address in own)) is not None:
-            yield Rule("drop", "out", _L2 - 10, "ip", _range("src", str(block)))
+            yield FilterRule("drop", "out", _L2 - 10, "ip", _range("src", str(block)))
     # An ARP probe, which checks whether an address is free, has no sender address.
     yield _arp(vif.mac_address, "0.0.0.0")
     # After a live migration QEMU tells the switches where the guest is now. Otherwise they learn it from the guest's next frame.
@@ -142,39 +142,41 @@ def _own_addresses(vif: Vif, own: Sequence[tuple[str, str]], versions: set[int])
         if block.version == 4:
             yield _arp(mac, address)
         protocol = "ip" if block.version == 4 else "ipv6"
-        yield Rule("accept", "out", _L2, protocol, {"srcmacaddr": mac, **_range("src", address)})
-    yield Rule("drop", "out", _L2_END, "mac", {})
+        yield FilterRule("accept", "out", _L2, protocol, {"srcmacaddr": mac, **_range("src", address)})
+    yield FilterRule("drop", "out", _L2_END, "mac", {})
 
 
-def _arp(mac: str, address: str) -> Rule:
+def _arp(mac: str, address: str) -> FilterRule:
     block = ipaddress.ip_network(address)
     senders = {"arpsrcipaddr": str(block.network_address)}
     if block.prefixlen < block.max_prefixlen:
         senders["arpsrcipmask"] = str(block.netmask)
-    return Rule("accept", "out", _L2, "arp", {"srcmacaddr": mac, "arpsrcmacaddr": mac, **senders})
+    return FilterRule("accept", "out", _L2, "arp", {"srcmacaddr": mac, "arpsrcmacaddr": mac, **senders})
 
 
-def _announcement(mac: str) -> Rule:
+def _announcement(mac: str) -> FilterRule:
     own = {"srcmacaddr": mac, "arpsrcmacaddr": mac, "arpdstmacaddr": mac}
-    return Rule(
+    return FilterRule(
         "accept", "out", _L2, "rarp", {**own, "opcode": "Request_Reverse", **dict.fromkeys(_ARP_ADDRESSES, "0.0.0.0")}
     )
 
 
-def _discovery(vif: Vif) -> Iterator[Rule]:
+def _discovery(vif: Vif) -> Iterator[FilterRule]:
     """Yields the rules of IPv6 discovery. The link-local address is derived from the MAC address. A guest probes
     whether an address is free from the unspecified address.
     """
     for number in (_ROUTER_ADVERTISEMENT, _REDIRECT):
-        yield Rule("drop", "out", _L2 - 10, "ipv6", {"protocol": "icmpv6", "type": str(number)})
-    yield Rule("drop", "out", _L2 - 10, "ipv6", {"protocol": "udp", "srcportstart": "547", "dstportstart": "546"})
+        yield FilterRule("drop", "out", _L2 - 10, "ipv6", {"protocol": "icmpv6", "type": str(number)})
+    yield FilterRule("drop", "out", _L2 - 10, "ipv6", {"protocol": "udp", "srcportstart": "547", "dstportstart": "546"})
     macs = [vif.mac_address, *(pair.mac_address or vif.mac_address for pair in vif.allowed_address_pairs)]
     for mac in dict.fromkeys(macs):
-        yield Rule("accept", "out", _L2, "ipv6", {"srcmacaddr": mac, "srcipaddr": link_local(mac)})
-    yield Rule("accept", "out", _L2, "ipv6", {"srcmacaddr": vif.mac_address, "srcipaddr": "::", "protocol": "icmpv6"})
+        yield FilterRule("accept", "out", _L2, "ipv6", {"srcmacaddr": mac, "srcipaddr": link_local(mac)})
+    yield FilterRule(
+        "accept", "out", _L2, "ipv6", {"srcmacaddr": vif.mac_address, "srcipaddr": "::", "protocol": "icmpv6"}
+    )
 
 
-def _server(vif: Vif) -> Iterator[Rule]:
+def _server(vif: Vif) -> Iterator[FilterRule]:
     """Yields rules for what the host serves on a network: a guest reaches DHCP, DNS, the metadata service and, at the gateway
     of a `local` network, a ping whatever its groups say, and the host reaches the guest from there. What else may pass
     there is decided by the namespace of the network.
@@ -185,9 +187,9 @@ def _server(vif: Vif) -> Iterator[Rule]:
         six, icmp, echo = ("-ipv6", "icmpv6", "128") if ":" in gateway else ("", "icmp", "8")
         for protocol in ("udp", "tcp"):
             at = {"state": _NEW, "dstipaddr": gateway, "dstportstart": "53"}
-            yield Rule("accept", "out", _GATEWAY, protocol + six, at)
-        yield Rule("accept", "out", _GATEWAY, icmp, {"state": _NEW, "dstipaddr": gateway, "type": echo})
-        yield Rule("accept", "in", _GATEWAY, f"all{six}", {"state": _NEW, "srcipaddr": gateway})
+            yield FilterRule("accept", "out", _GATEWAY, protocol + six, at)
+        yield FilterRule("accept", "out", _GATEWAY, icmp, {"state": _NEW, "dstipaddr": gateway, "type": echo})
+        yield FilterRule("accept", "in", _GATEWAY, f"all{six}", {"state": _NEW, "srcipaddr": gateway})
     versions = {subnet.ip_version for subnet in subnets}
     if 4 in versions:
         yield from _server4(vif, is_linked=any(not _is_gateway(vif, each) for each in subnets if each.ip_version == 4))
@@ -199,33 +201,35 @@ def _is_gateway(vif: Vif, subnet: VifSubnet) -> bool:
     return vif.network_type == LOCAL and subnet.gateway_ip is not None
 
 
-def _server4(vif: Vif, *, is_linked: bool) -> Iterator[Rule]:
+def _server4(vif: Vif, *, is_linked: bool) -> Iterator[FilterRule]:
     """`is_linked`: the server has no address but that of the metadata service."""
     if vif.network_type == LOCAL:
-        yield Rule("accept", "out", _GATEWAY, "udp", {"state": _NEW, "srcportstart": "68", "dstportstart": "67"})
+        yield FilterRule("accept", "out", _GATEWAY, "udp", {"state": _NEW, "srcportstart": "68", "dstportstart": "67"})
     if vif.network_type == LOCAL and is_linked:
-        yield Rule("accept", "in", _GATEWAY, "udp", {"state": _NEW, "srcportstart": "67", "dstportstart": "68"})
+        yield FilterRule("accept", "in", _GATEWAY, "udp", {"state": _NEW, "srcportstart": "67", "dstportstart": "68"})
     services = [("tcp", str(PORT)), *([("udp", "53"), ("tcp", "53")] if is_linked else [])]
     for protocol, port in services:
         at = {"dstipaddr": ADDRESS, "dstportstart": port}
-        yield Rule("accept", "out", _GATEWAY, protocol, {"state": _NEW, **at})
+        yield FilterRule("accept", "out", _GATEWAY, protocol, {"state": _NEW, **at})
         answers = {"srcipaddr": ADDRESS, "srcportstart": port}
-        yield Rule("accept", "in", _GATEWAY, protocol, {"state": "ESTABLISHED", **answers})
+        yield FilterRule("accept", "in", _GATEWAY, protocol, {"state": "ESTABLISHED", **answers})
 
 
-def _server6(vif: Vif) -> Iterator[Rule]:
+def _server6(vif: Vif) -> Iterator[FilterRule]:
     """The server has a link-local address. Whose answers come in is decided by the rules of the bridge."""
     server = _range("src", "fe80::/64")
     ports = {"srcportstart": "547", "dstportstart": "546"}
-    yield Rule("accept", "out", _GATEWAY, "udp-ipv6", {"state": _NEW, "srcportstart": "546", "dstportstart": "547"})
-    yield Rule("accept", "in", _GATEWAY, "udp-ipv6", {"state": _NEW, **server, **ports})
+    yield FilterRule(
+        "accept", "out", _GATEWAY, "udp-ipv6", {"state": _NEW, "srcportstart": "546", "dstportstart": "547"}
+    )
+    yield FilterRule("accept", "in", _GATEWAY, "udp-ipv6", {"state": _NEW, **server, **ports})
     for protocol in ("udp-ipv6", "tcp-ipv6"):
         at = {**_range("dst", "fe80::/64"), "dstportstart": "53"}
-        yield Rule("accept", "out", _GATEWAY, protocol, {"state": _NEW, **at})
-        yield Rule("accept", "in", _GATEWAY, protocol, {"state": "ESTABLISHED", **server, "srcportstart": "53"})
+        yield FilterRule("accept", "out", _GATEWAY, protocol, {"state": _NEW, **at})
+        yield FilterRule("accept", "in", _GATEWAY, protocol, {"state": "ESTABLISHED", **server, "srcportstart": "53"})
 
 
-def _allowed(rule: VifRule) -> Iterator[Rule]:
+def _allowed(rule: VifRule) -> Iterator[FilterRule]:
     attributes: dict[str, str] = {}
     if rule.protocol in {"icmp", "icmpv6"}:
         tag = _ICMP[rule.ip_version]
@@ -241,7 +245,7 @@ def _allowed(rule: VifRule) -> Iterator[Rule]:
     directions = {INGRESS: ("in", "src"), EGRESS: ("out", "dst")}
     direction, side = directions[rule.direction]
     for remote in [{}] if rule.remotes is None else [_range(side, each) for each in rule.remotes]:
-        yield Rule("accept", direction, _ALLOWED, tag, {**states, **attributes, **remote})
+        yield FilterRule("accept", direction, _ALLOWED, tag, {**states, **attributes, **remote})
 
 
 def _numbers(values: dict[str, int | None]) -> dict[str, str]:

@@ -24,8 +24,8 @@ from minova.virt.libvirt.host import lookup
 from minova.virt.libvirt.networking.bridges import interfaces_in
 from minova.virt.libvirt.networking.repair import Repair
 from minova.virt.namespaces.host_networks import HostNetworks
-from minova.virt.namespaces.host_routes import Route, overlapping, routes_of_host
-from minova.virt.namespaces.network import LocalNetwork, Record, host_of, network_of
+from minova.virt.namespaces.host_routes import KernelRoute, overlapping, routes_of_host
+from minova.virt.namespaces.network import LocalNetwork, NetworkRecord, host_of, network_of
 
 LOG = logging.getLogger(__name__)
 _PREFIX = network_name("")
@@ -56,7 +56,7 @@ class LocalNetworks:
     def __init__(
         self,
         namespaces: HostNetworks,
-        routes: Callable[[], Sequence[Route]] = routes_of_host,
+        routes: Callable[[], Sequence[KernelRoute]] = routes_of_host,
         *,
         metadata: bool = True,
         mappings: Mapping[str, str] = {},
@@ -181,7 +181,7 @@ class LocalNetworks:
                     self._try(vif)
                     records = self._namespaces.records()
 
-    def _differs(self, record: Record | None, vif: Vif) -> bool:
+    def _differs(self, record: NetworkRecord | None, vif: Vif) -> bool:
         network = self._network_of(vif)
         if record is None:
             return bool(network.over and network.subnets)
@@ -264,7 +264,7 @@ class LocalNetworks:
         if self._make_bridge(connection, vif, "") or lost:
             self._make_namespace(vif)
 
-    def _sweep(self, connection: Any, records: Mapping[str, Record]) -> None:
+    def _sweep(self, connection: Any, records: Mapping[str, NetworkRecord]) -> None:
         """Remove namespaces without a network of libvirt: left by a crash, or by its removal by hand. Where there is a
         bridge, another libvirtd of this machine has the network.
         """
@@ -278,7 +278,7 @@ class LocalNetworks:
             if name not in names and bridge_name(network_id) not in there and not _is_used(connection, name, ""):
                 self._namespaces.remove(network_id)
 
-    def _sweep_bridge(self, connection: Any, record: Record) -> None:
+    def _sweep_bridge(self, connection: Any, record: NetworkRecord) -> None:
         """Forget interfaces that no domain has any more, and with the last one the namespace."""
         there = {mac for _, _, mac in _interfaces_of_all(connection)}
         gone = {host.mac for host in record.hosts} - there
@@ -343,9 +343,9 @@ class LocalNetworks:
         LOG.info("Network %s moves to a namespace", network.name())
         mac = ET.fromstring(network.XMLDesc()).find("mac")
         _remove(network)
-        made = connection.networkDefineXML(network_xml(vif))
-        made.setAutostart(1)
-        made.create()
+        new_network = connection.networkDefineXML(network_xml(vif))
+        new_network.setAutostart(1)
+        new_network.create()
         with _offered(vif):
             self._namespaces.ensure(self._network_of(vif), "" if mac is None else mac.get("address", "").lower())
         for domain in connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):

@@ -29,7 +29,7 @@ _CHUNK = 16 * units.Mi
 Finish = Callable[[Path, int], None]
 
 
-class Base(msgspec.Struct, frozen=True, kw_only=True):
+class BaseImage(msgspec.Struct, frozen=True, kw_only=True):
     """An image's file on which an instance's disk can be based."""
 
     path: Path
@@ -37,7 +37,7 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
     virtual_size: int
 
     @classmethod
-    def of(cls, instance: Instance, path: Path | None, image: Image | None = None) -> "Base":
+    def of(cls, instance: Instance, path: Path | None, image: Image | None = None) -> "BaseImage":
         """Returns the base. `image` None: the instance's own image. Raises ImageUnacceptable if there is no image, if
         the file differs from its declared format, or if it is too large for the flavor.
         """
@@ -79,7 +79,7 @@ def _temporary(path: Path) -> Iterator[Path]:
 
 def overlay(
     path: Path,
-    base: Base,
+    base: BaseImage,
     size: int,
     record_inode: Callable[[int], None],
     finish: Finish,
@@ -111,13 +111,13 @@ def _create(part: Path, command: list[str], size: int, passphrase: str | None) -
     with disk_keys.opened(passphrase) as key:
         disk_keys.making(
             lambda: programs.write_with(
-                part, [*command, *key.making], programs.Limits(), str(size), inherited=key.inherited
+                part, [*command, *key.making], programs.RunLimits(), str(size), inherited=key.inherited
             )
         )
 
 
 def raw_copy(
-    path: Path, base: Base, size: int, record_inode: Callable[[int], None], finish: Finish, new: NewFile = new_file
+    path: Path, base: BaseImage, size: int, record_inode: Callable[[int], None], finish: Finish, new: NewFile = new_file
 ) -> None:
     """Make a raw disk with the content of the base image, sparse where the image has no data. `record_inode`: see `overlay`."""
     if not base.path.is_file():
@@ -129,7 +129,7 @@ def raw_copy(
             # qemu-img parses the uploaded image as a user without rights: it gets a copy that it may open.
             with _temporary(path.with_name("base.part")) as source:
                 copy(base.path, source)
-                limits = programs.Limits(cpu=_COPY_CPU, within=_COPY_WITHIN, file_size=size)
+                limits = programs.RunLimits(cpu=_COPY_CPU, within=_COPY_WITHIN, file_size=size)
                 programs.convert(source, part, ["qemu-img", "convert", "-q", "-f", base.disk_format, "-O", RAW], limits)
         os.truncate(part, size)
         finish(part, size)
@@ -195,12 +195,12 @@ def _format(path: Path, size: int, command: list[str]) -> None:
     with path.open("wb") as file:
         file.truncate(size)
     path.chmod(0o600)
-    programs.write_with(path, command, programs.Limits(file_size=size))
+    programs.write_with(path, command, programs.RunLimits(file_size=size))
 
 
 def _encrypt(plain: Path, part: Path, size: int, passphrase: str) -> None:
     """`plain`: an empty file system, in which there are no secrets yet."""
-    limits = programs.Limits(cpu=_COPY_CPU, within=_COPY_WITHIN, file_size=longest_file(size))
+    limits = programs.RunLimits(cpu=_COPY_CPU, within=_COPY_WITHIN, file_size=longest_file(size))
     with disk_keys.opened(passphrase) as key:
         command = ["qemu-img", "convert", "-q", *key.making, "-f", RAW, "-O", QCOW2]
         disk_keys.making(lambda: programs.convert(plain, part, command, limits, inherited=key.inherited))
@@ -217,4 +217,4 @@ def preallocate(path: Path, size: int) -> None:
     if the file system cannot do it.
     """
     command = ["fallocate", "--keep-size", "--length", str(size)]
-    programs.write_with(path, command, programs.Limits(file_size=size))
+    programs.write_with(path, command, programs.RunLimits(file_size=size))

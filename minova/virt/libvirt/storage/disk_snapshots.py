@@ -39,7 +39,7 @@ from minova.virt.libvirt.storage import snapshot_record
 from minova.virt.libvirt.storage.disk_owner import ROOT_DISK, written_formats
 from minova.virt.libvirt.storage.disks import Disks
 from minova.virt.libvirt.storage.guest_folders import OVERLAY, OVERLAY_RECORD
-from minova.virt.libvirt.storage.snapshot_record import Step
+from minova.virt.libvirt.storage.snapshot_record import SnapshotStep
 
 LOG = logging.getLogger(__name__)
 # Time limit in seconds for a commit, which copies what the guest has written since the snapshot; and seconds between
@@ -92,8 +92,8 @@ class DiskSnapshots:
         written = self._format(uuid)
         size = str(disk_formats.virtual_size(disk, written))
         command = ["qemu-img", "create", "-q", "-u", "-f", "qcow2", "-F", written, "-b", str(disk)]
-        snapshot_record.write(overlay.parent, Step.OPEN)
-        programs.write_with(overlay, command, programs.Limits(), size)
+        snapshot_record.write(overlay.parent, SnapshotStep.OPEN)
+        programs.write_with(overlay, command, programs.RunLimits(), size)
         self._disks.share_written(overlay)
         take(_snapshot_xml(domain.XMLDesc(0), disk, overlay), _TAKE)
 
@@ -101,7 +101,7 @@ class DiskSnapshots:
         """Copy the disk with its backing files, while no guest writes to it."""
         disk, written = self._disks.folder(instance_uuid) / ROOT_DISK, self._format(instance_uuid)
         size = disk_formats.virtual_size(disk, written)
-        limits = programs.Limits(cpu=24 * 3600, file_size=disk_formats.longest_file(size))
+        limits = programs.RunLimits(cpu=24 * 3600, file_size=disk_formats.longest_file(size))
         self._disks.take_back(disk)
         programs.copy_with(
             path, disk, ["qemu-img", "convert", "-q", "-f", written, "-O", "qcow2", str(disk)], limits, check
@@ -121,7 +121,7 @@ class DiskSnapshots:
             target = _target_of(domain.XMLDesc(0), overlay)
             if target is not None:
                 _commit(domain, target, check)
-                snapshot_record.write(folder, Step.PIVOTING)
+                snapshot_record.write(folder, SnapshotStep.PIVOTING)
                 domain.blockJobAbort(target, libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT)
         self._disks.take_back(overlay)
         if domain is not None and not domain.isActive() and domain.hasManagedSaveImage():
@@ -138,20 +138,20 @@ class DiskSnapshots:
 
     def _leave_running(self, domain: Any, folder: Path) -> None:
         """The guest runs from its disk: keep what its overlay has, unless the guest has it, too."""
-        if snapshot_record.read(folder) in {Step.PIVOTING, Step.COMMITTED}:
+        if snapshot_record.read(folder) in {SnapshotStep.PIVOTING, SnapshotStep.COMMITTED}:
             return
         if disk_formats.holds_data(folder / OVERLAY):
             _set_aside_for_good(folder, f"{domain.name()} was started from its disk by other means than minova")
 
     def _settle_off(self, instance_uuid: str, domain: Any | None, folder: Path) -> None:
         step = snapshot_record.read(folder)
-        if step is Step.COMMITTED:
+        if step is SnapshotStep.COMMITTED:
             return
-        if step is Step.OPEN or self._is_newer(instance_uuid, domain, step):
+        if step is SnapshotStep.OPEN or self._is_newer(instance_uuid, domain, step):
             self._commit_offline(folder / OVERLAY)
-            snapshot_record.write(folder, Step.COMMITTED)
+            snapshot_record.write(folder, SnapshotStep.COMMITTED)
 
-    def _is_newer(self, instance_uuid: str, domain: Any | None, step: Step | None) -> bool:
+    def _is_newer(self, instance_uuid: str, domain: Any | None, step: SnapshotStep | None) -> bool:
         """Whether the overlay of a guest that is off has its last writes, where the record does not say it. Raises
         HypervisorError if that cannot be known.
         """
@@ -172,7 +172,7 @@ class DiskSnapshots:
         disk, overlay = folder / ROOT_DISK, folder / OVERLAY
         self._disks.take_back(disk)
         command = ["qemu-img", "compare", "-q", "-f", "qcow2", "-F", written, str(overlay), str(disk)]
-        if programs.run(command, programs.Limits(cpu=24 * 3600), answers=(0, 1)):
+        if programs.run(command, programs.RunLimits(cpu=24 * 3600), answers=(0, 1)):
             raise HypervisorError(
                 f"The domain of instance {folder.name} is lost, and nothing says whether {overlay} or {disk} has its last "
                 f"writes. To keep those of the overlay: qemu-img commit -f qcow2 {overlay}. Then, or to keep those of the "
@@ -191,7 +191,7 @@ class DiskSnapshots:
         """Commits the overlay to its backing disk. Idempotent."""
         self._disks.take_back(overlay.with_name(ROOT_DISK))
         size = disk_formats.virtual_size(overlay, disk_formats.QCOW2)
-        limits = programs.Limits(cpu=24 * 3600, file_size=disk_formats.longest_file(size))
+        limits = programs.RunLimits(cpu=24 * 3600, file_size=disk_formats.longest_file(size))
         programs.run(["qemu-img", "commit", "-q", "-d", "-f", "qcow2", str(overlay)], limits)
 
     def _overlay(self, instance_uuid: str) -> Path:
@@ -204,7 +204,7 @@ class DiskSnapshots:
 
 def write_empty(path: Path, size: int) -> None:
     """Write an image without data, for guests that have no disks."""
-    programs.write_with(path, ["qemu-img", "create", "-q", "-f", "qcow2"], programs.Limits(), str(size))
+    programs.write_with(path, ["qemu-img", "create", "-q", "-f", "qcow2"], programs.RunLimits(), str(size))
 
 
 def _allocated(path: Path) -> int:

@@ -39,7 +39,7 @@ from minova.virt.driver.domains import RowHost
 from minova.virt.libvirt.guest_files import console_logs, disk_formats, image_locks
 from minova.virt.libvirt.guest_files.qemu_access import QemuAccess, QemuUser, folders_above
 from minova.virt.libvirt.storage import boot_files, disk_images, disk_keys, disk_owner
-from minova.virt.libvirt.storage.disk_images import Base
+from minova.virt.libvirt.storage.disk_images import BaseImage
 from minova.virt.libvirt.storage.disk_owner import DiskOwner, OwnerFile
 from minova.virt.libvirt.storage.guest_folders import OVERLAY, OVERLAY_RECORD, RESCUE_DISK, GuestFolders
 from minova.virt.libvirt.xml.disk_xml import Disk
@@ -168,8 +168,10 @@ class Disks(GuestFolders):
         """
         encrypts = encrypts and path.name != DRIVE
         if written is None:
-            made = disk_formats.QCOW2 if encrypts else disk_formats.format_of(path.name, self._settings.images_type)
-            return Disk(path=str(path), driver_format=made, is_encrypted=encrypts)
+            driver_format = (
+                disk_formats.QCOW2 if encrypts else disk_formats.format_of(path.name, self._settings.images_type)
+            )
+            return Disk(path=str(path), driver_format=driver_format, is_encrypted=encrypts)
         try:
             return self._written(path, written)
         except FileNotFoundError:
@@ -215,7 +217,7 @@ class Disks(GuestFolders):
     def make(
         self,
         instance: Instance,
-        base: Base,
+        base: BaseImage,
         host: str,
         attempt: int,
         write_drive: WriteDrive | None = None,
@@ -283,7 +285,7 @@ class Disks(GuestFolders):
         rescue = any(Path(disk.path).name == RESCUE_DISK for disk in disks)
         return boot_files.of(self.folder(instance.uuid), instance.image, rescue=rescue)
 
-    def require_room(self, instance: Instance, base: Base) -> None:
+    def require_room(self, instance: Instance, base: BaseImage) -> None:
         """Raises DiskFull if new disks surely do not fit. Raises HardwareNotOffered if the image is larger than the whole file system
         here, and the flavor gives the disk no other size.
         """
@@ -300,7 +302,7 @@ class Disks(GuestFolders):
             room = self._room(base, root_size + sum(disk.size_mb * units.Mi for disk in local.values()))
             self._require_room(what, room + _boot_size(instance.image, base.path))
 
-    def _room(self, base: Base, size: int) -> int:
+    def _room(self, base: BaseImage, size: int) -> int:
         """Returns the bytes that new disks of `size` take at once."""
         copied = base.path.stat().st_blocks * 512 if self._settings.images_type == disk_formats.RAW else 0
         return size if self._settings.preallocate else copied
@@ -317,7 +319,7 @@ class Disks(GuestFolders):
             disk_images.preallocate(part, size)
         self._qemu.write(part)
 
-    def make_rescue(self, instance: Instance, base: Base, image: Image) -> None:
+    def make_rescue(self, instance: Instance, base: BaseImage, image: Image) -> None:
         """Make the disk from which a rescued guest boots anew, as large as its image, and its kernel and ramdisk. The root disk is not
         changed.
         """
@@ -363,7 +365,7 @@ class Disks(GuestFolders):
         except OSError as error:
             raise HypervisorError(f"{path} cannot be removed: {error.strerror or error}") from error
 
-    def share(self, folder: Path, base: Base) -> None:
+    def share(self, folder: Path, base: BaseImage) -> None:
         """Share the folders and the base image with QEMU's user. The console log is created here, because this process
         must be able to read it.
         """

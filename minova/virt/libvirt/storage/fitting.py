@@ -55,7 +55,7 @@ def _fit_local(path: Path, disk: LocalDisk, written: str, finish: Finish, passph
 def _grow(path: Path, written: str, size: int, finish: Finish, passphrase: str | None) -> None:
     """A flavor without a size of its own leaves the root disk as it is."""
     if disk_formats.virtual_size(path, written) < size:
-        limits = programs.Limits(file_size=disk_formats.longest_file(size))
+        limits = programs.RunLimits(file_size=disk_formats.longest_file(size))
         with disk_keys.opened(passphrase) as key:
             command = ["qemu-img", "resize", "-q", *key.opening(written), key.name.format(path), str(size)]
             programs.run(command, limits, inherited=key.inherited)

@@ -19,20 +19,20 @@ from minova.virt.libvirt.storage.guest_folders import OVERLAY_RECORD
 LOG = logging.getLogger(__name__)
 
 
-class Step(enum.StrEnum):
+class SnapshotStep(enum.StrEnum):
     OPEN = "open"
     PIVOTING = "pivoting"
     COMMITTED = "committed"
 
 
 class OpenSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    step: Step
+    step: SnapshotStep
 
 
 _RECORD = Decoder(OpenSnapshot)
 
 
-def read(folder: Path) -> Step | None:
+def read(folder: Path) -> SnapshotStep | None:
     """Raises OSError."""
     path = folder / OVERLAY_RECORD
     try:
@@ -44,7 +44,7 @@ def read(folder: Path) -> Step | None:
         return None
 
 
-def write(folder: Path, step: Step) -> None:
+def write(folder: Path, step: SnapshotStep) -> None:
     """The record is on the disk when this returns. Raises OSError."""
     replace_file(folder / OVERLAY_RECORD, msgspec.json.encode(OpenSnapshot(step=step)))
 

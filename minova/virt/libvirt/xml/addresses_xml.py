@@ -17,7 +17,7 @@ RESCUE_DISK = "disk.rescue"
 _SAME_DISK = {"snapshot.overlay": "disk"}
 
 
-def learnt(known: PciAddresses | None, xml: str, *, runs: bool) -> PciAddresses | None:
+def learnt(recorded: PciAddresses | None, xml: str, *, runs: bool) -> PciAddresses | None:
     """Returns what is known after a look at the domain; None if that is nothing. `runs`: what the guest has now counts. Otherwise what is
     known counts, since libvirt may have chosen anew for the next start.
 
@@ -26,30 +26,30 @@ def learnt(known: PciAddresses | None, xml: str, *, runs: bool) -> PciAddresses 
     root = ET.fromstring(xml)
     machine = _machine(root)
     if machine is None:
-        return known
-    found = dict(_interfaces(root))
+        return recorded
+    current = dict(_interfaces(root))
     there = {key for key, _ in _devices(root)}
-    before = {} if known is None or known.machine != machine else dict(known.devices)
+    before = {} if recorded is None or recorded.machine != machine else dict(recorded.devices)
     before = {key: address for key, address in before.items() if ":" not in key or key in there}
     if RESCUE_DISK not in there:
-        found |= dict(_disks(root))
-    first, second = (found, before) if runs else (before, found)
+        current |= dict(_disks(root))
+    first, second = (current, before) if runs else (before, current)
     taken = set(first.values())
     devices = {**{key: address for key, address in second.items() if address not in taken}, **first}
     return PciAddresses(machine=machine, devices=devices) if devices else None
 
 
-def with_addresses(xml: str, known: PciAddresses | None) -> str:
+def with_addresses(xml: str, recorded: PciAddresses | None) -> str:
     """Returns the XML with the known addresses, unless the guest has another machine now."""
     root = ET.fromstring(xml)
-    if known is None or known.machine != _machine(root):
+    if recorded is None or recorded.machine != _machine(root):
         return xml
     devices = dict(_devices(root))
     first = next(iter(devices), None)
     changed = False
     for key, device in devices.items():
         # A rescue disk that stands before the others takes the place of the root disk.
-        address = None if first == RESCUE_DISK and ":" not in key else known.devices.get(key)
+        address = None if first == RESCUE_DISK and ":" not in key else recorded.devices.get(key)
         if address is not None and device.find("address") is None:
             numbers = zip(PARTS, split_address(address), strict=True)
             ET.SubElement(device, "address", {"type": "pci", **{part: f"0x{number}" for part, number in numbers}})

@@ -92,9 +92,9 @@ def add_inputs(
     guest's.
     """
     bus = features.input_bus or _USB
-    asked = features.input_bus is not None or features.pointer_model == _USB_TABLET
+    is_requested = features.input_bus is not None or features.pointer_model == _USB_TABLET
     usual = has_screen and pointer_model == _USB_TABLET and features.usb_model != _NO_USB
-    if asked or usual:
+    if is_requested or usual:
         ET.SubElement(devices, "input", type=_TABLET, bus=bus)
     # Other machines than those have a PS/2 keyboard.
     if features.input_bus is not None or (has_screen and arch == "aarch64" and features.usb_model != _NO_USB):

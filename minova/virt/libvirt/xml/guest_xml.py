@@ -24,7 +24,7 @@ from minova.virt.libvirt.xml.disk_xml import Disk, add_disks
 from minova.virt.libvirt.xml.guest import Guest, guest_of, properties_of, require_offered
 from minova.virt.libvirt.xml.host_settings import HostSettings
 from minova.virt.libvirt.xml.interface_xml import interface
-from minova.virt.libvirt.xml.mark import Mark, domain_name, mark_element
+from minova.virt.libvirt.xml.mark import DomainMark, domain_name, mark_element
 from minova.virt.libvirt.xml.system_xml import BootFiles, add_sysinfo, add_system
 
 # Seconds between the guest's reports of its memory.
@@ -128,8 +128,8 @@ def _cpuset(settings: HostSettings) -> dict[str, str]:
     return {"cpuset": cpu_spec.write(settings.pinned)} if settings.pinned else {}
 
 
-def _mark_of(instance: Instance, host: str, node: str, attempt: int) -> Mark:
-    return Mark(
+def _mark_of(instance: Instance, host: str, node: str, attempt: int) -> DomainMark:
+    return DomainMark(
         uuid=instance.uuid,
         host=host,
         node=node,
@@ -156,7 +156,7 @@ def _cpu(instance: Instance, settings: HostSettings) -> features_xml.Cpu:
         model: required - traits_of_features(settings.arch, settings.cpu_model_features.get(model, ()))
         for model in settings.cpu_models
     }
-    model = min(settings.cpu_models, key=lambda one: bool(missing[one]))
+    model = min(settings.cpu_models, key=lambda cpu_model: bool(missing[cpu_model]))
     return features_xml.Cpu(mode, model, settings.cpu_flags)
 
 

@@ -15,7 +15,7 @@ NAMESPACE = "urn:minova:instance:1"
 ET.register_namespace("minova", NAMESPACE)
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
+class DomainMark(msgspec.Struct, frozen=True, kw_only=True):
     """The metadata that marks a domain as minova's: its instance, its host and its build attempt."""
 
     uuid: str
@@ -30,7 +30,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, str] = {}
 
 
-_MARK = Decoder(Mark)
+_MARK = Decoder(DomainMark)
 
 
 def domain_name(instance_uuid: str) -> str:
@@ -38,7 +38,7 @@ def domain_name(instance_uuid: str) -> str:
     return f"instance-{instance_uuid}"
 
 
-def mark_of(xml: str) -> Mark | None:
+def mark_of(xml: str) -> DomainMark | None:
     """Returns the mark in a domain's XML, or in the metadata element alone, from which libvirt drops the namespace.
 
     Returns None if there is no mark that minova wrote.
@@ -55,7 +55,7 @@ def mark_of(xml: str) -> Mark | None:
         return None
 
 
-def mark_element(mark: Mark) -> ET.Element:
+def mark_element(mark: DomainMark) -> ET.Element:
     element = ET.Element(f"{{{NAMESPACE}}}instance")
     for key, value in msgspec.structs.asdict(mark).items():
         ET.SubElement(element, f"{{{NAMESPACE}}}{key}").text = json.dumps(value)

@@ -141,23 +141,23 @@ def migrated_xml(source_xml: str, own_xml: str) -> str:
 
     Raises HypervisorError if the source's domain has something that is not this guest's.
     """
-    source, made = ET.fromstring(source_xml), ET.fromstring(own_xml)
-    own_numa, own_system = made.find("cpu/numa"), made.find("os")
+    source, domain = ET.fromstring(source_xml), ET.fromstring(own_xml)
+    own_numa, own_system = domain.find("cpu/numa"), domain.find("os")
     for element in source:
         if element.tag not in _OWN | _TAKEN.keys() | {"os", "devices"}:
             raise _refused(element.tag)
     for tag, take in _TAKEN.items():
-        _replace(made, tag, take(source.find(tag)))
-    cpu = made.find("cpu")
+        _replace(domain, tag, take(source.find(tag)))
+    cpu = domain.find("cpu")
     if cpu is not None:
         # Cells decide how much memory the guest has.
         _replace(cpu, "numa", own_numa)
-    _replace(made, "os", _system(source.find("os"), own_system, made.findtext("name", "")))
-    own_devices = made.find("devices")
+    _replace(domain, "os", _system(source.find("os"), own_system, domain.findtext("name", "")))
+    own_devices = domain.find("devices")
     if own_devices is not None:
         devices = _devices(source.find("devices"), own_devices)
-        _replace(made, "devices", devices)
-    return ET.tostring(made, encoding="unicode")
+        _replace(domain, "devices", devices)
+    return ET.tostring(domain, encoding="unicode")
 
 
 def cpu_of(xml: str) -> str | None:
@@ -170,12 +170,12 @@ def cpu_of(xml: str) -> str | None:
 
 def targets_of(xml: str) -> dict[str, str]:
     """Returns {file: the disk's name in the guest} of disks that the guest can write."""
-    found = {}
+    targets = {}
     for disk in ET.fromstring(xml).findall("devices/disk"):
         source, target = disk.find("source"), disk.find("target")
         if source is not None and target is not None and disk.find("readonly") is None:
-            found[source.get("file", "")] = target.get("dev", "")
-    return found
+            targets[source.get("file", "")] = target.get("dev", "")
+    return targets
 
 
 def _replace(domain: ET.Element, tag: str, own: ET.Element | None) -> None:
@@ -196,15 +196,15 @@ def _taken(element: ET.Element | None, children: Tree) -> ET.Element | None:
     """Returns a copy. Raises HypervisorError if it has other children."""
     if element is None:
         return None
-    made = ET.Element(element.tag, element.attrib)
-    made.text = element.text
+    clone = ET.Element(element.tag, element.attrib)
+    clone.text = element.text
     for child in element:
         if child.tag not in children:
             raise _refused(f"{child.tag} in {element.tag}")
         taken = _taken(child, children[child.tag])
         if taken is not None:
-            made.append(taken)
-    return made
+            clone.append(taken)
+    return clone
 
 
 def _features(element: ET.Element | None) -> ET.Element | None:
@@ -272,7 +272,7 @@ def _is_packaged(path: str) -> bool:
 
 
 def _devices(source: ET.Element | None, own: ET.Element) -> ET.Element:
-    made = ET.Element("devices")
+    devices = ET.Element("devices")
     left = list(own)
     for element in () if source is None else source:
         if element.tag in _OWN_DEVICES:
@@ -284,9 +284,9 @@ def _devices(source: ET.Element | None, own: ET.Element) -> ET.Element:
         _require_harmless(element)
         device = ET.Element(element.tag) if seen.key is None else _counterpart(element, seen.key, left)
         _show(device, element, seen)
-        made.append(device)
-    made.extend(own.findall("graphics"))
-    return made
+        devices.append(device)
+    devices.extend(own.findall("graphics"))
+    return devices
 
 
 def _require_serial(element: ET.Element) -> None:
@@ -318,11 +318,11 @@ def _show(device: ET.Element, source: ET.Element, seen: _Seen) -> None:
     """Make the device look to the guest as that of the source."""
     device.attrib.update({name: value for name, value in source.attrib.items() if name in seen.attributes})
     for tag, attributes in seen.children.items():
-        found = source.find(tag)
-        if found is not None:
-            child = ET.Element(tag, {name: value for name, value in found.attrib.items() if name in attributes})
-            child.text = found.text if tag == "pcihole64" else None
-            _add_model(child, found)
+        original = source.find(tag)
+        if original is not None:
+            child = ET.Element(tag, {name: value for name, value in original.attrib.items() if name in attributes})
+            child.text = original.text if tag == "pcihole64" else None
+            _add_model(child, original)
             _replace(device, tag, child)
     _show_virtio(device, source.find("driver"))
     _replace(device, "address", _taken(source.find("address"), {"zpci": {}}))

@@ -41,11 +41,11 @@ def kinds_of(xml: str) -> tuple[SecretKind, ...]:
     devices = ET.fromstring(xml).find("devices")
     if devices is None:
         return ()
-    found = {
+    elements = {
         SecretKind.DISKS: devices.find("disk//encryption/secret"),
         SecretKind.TPM: devices.find("tpm/backend/encryption"),
     }
-    return tuple(kind for kind, element in found.items() if element is not None)
+    return tuple(kind for kind, element in elements.items() if element is not None)
 
 
 def tpm_version_of(xml: str) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from minova.api.listener.bridge import Capacity
+from minova.api.listener.bridge import ListenerCapacity
 from minova.api.listener.service import HttpService, Listen
 
 # Within the patience of a machine that is busy.
@@ -35,7 +35,7 @@ class Application:
 @pytest.fixture(scope="module")
 def served() -> Iterator[tuple[HttpService, Application]]:
     app = Application()
-    listen = Listen(host="127.0.0.1", port=0, host_option="a", port_option="b", capacity=Capacity(reads=4))
+    listen = Listen(host="127.0.0.1", port=0, host_option="a", port_option="b", capacity=ListenerCapacity(reads=4))
     service = HttpService("api", app, listen)
     service.start()
     yield service, app

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from minova.api.listener.bridge import Capacity
+from minova.api.listener.bridge import ListenerCapacity
 from minova.api.listener.service import HttpService, Listen
 
 PATIENCE = 60.0
@@ -37,7 +37,7 @@ class Application:
 @pytest.fixture
 def served() -> Iterator[tuple[HttpService, Application]]:
     app = Application()
-    listen = Listen(host="127.0.0.1", port=0, host_option="a", port_option="b", capacity=Capacity(reads=4))
+    listen = Listen(host="127.0.0.1", port=0, host_option="a", port_option="b", capacity=ListenerCapacity(reads=4))
     service = HttpService("api", app, listen)
     service.start()
     yield service, app

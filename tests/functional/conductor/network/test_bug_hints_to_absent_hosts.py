@@ -2,7 +2,7 @@
 
 import pytest
 
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.objects.network.network import Network
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.conductor.network_cases import network, on, port, subnet
@@ -13,7 +13,7 @@ CHANGES = 20
 @pytest.fixture
 def flat(harness: ConductorHarness, monkeypatch: pytest.MonkeyPatch) -> Network:
     """A network with a server on host `a`."""
-    monkeypatch.setattr(Worker, "pause", lambda worker, seconds: False)
+    monkeypatch.setattr(TaskWorker, "pause", lambda worker, seconds: False)
     flat = network(harness, network_type="flat", physical_network="dc1")
     subnet(harness, flat, "10.1.0.0/24")
     harness.active(**on(flat))

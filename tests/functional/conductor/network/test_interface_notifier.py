@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from minova.conductor.network import interface_notifier
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.objects.network.network import Network
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
 from tests.functional.conductor.network_cases import network, on, port, subnet
@@ -33,7 +33,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch, harness: ConductorHarness) -> Clock:
     clock = Clock()
     monkeypatch.setattr(interface_notifier, "time", clock)
-    monkeypatch.setattr(Worker, "pause", lambda worker, seconds: clock.pause(seconds))
+    monkeypatch.setattr(TaskWorker, "pause", lambda worker, seconds: clock.pause(seconds))
     host = harness.hosts["a"]
     told = host.refresh_members
 

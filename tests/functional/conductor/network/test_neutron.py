@@ -430,7 +430,9 @@ def test_the_port_of_an_attachment_that_succeeded_stays(world: World) -> None:
     world.harness.conductor.expect_port(CTX, instance_uuid=world.server, network_id="net-1")
     attached = world.make(interface=None)
     nic = {2: RequestedNic(network_id="net-1", port_id=attached, service=NEUTRON)}
-    world.worker.run(lambda session: neutron_ports.add(session, world.server, "demo", OWNER, nic, made=True))
+    world.worker.run(
+        lambda session: neutron_ports.add(session, world.server, "demo", OWNER, nic, made_for_instance=True)
+    )
     world.ports.bind(world.server, 1, "a")
     world.harness.now += AGAIN.total_seconds() + 1
     world.ports.clean()

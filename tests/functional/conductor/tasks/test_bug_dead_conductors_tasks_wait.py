@@ -2,7 +2,7 @@
 
 import pytest
 
-from minova.conductor.tasks.worker import GRACE, Worker
+from minova.conductor.tasks.worker import GRACE, TaskWorker
 from tests.fakes.running_conductor import RunningConductor
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
 
@@ -60,7 +60,7 @@ def test_the_only_conductor_goes_on_at_once_when_it_is_started_again(harness: Co
 def test_after_an_outage_others_may_renew_their_leases_before_their_tasks_are_taken(harness: ConductorHarness) -> None:
     """All leases run out while the database is away: then the first that came back took the tasks of all others."""
     ticks = [100.0]
-    worker = Worker(harness.db, host="h", lease=9.0, threads=1, ticks=lambda: ticks[0])
+    worker = TaskWorker(harness.db, host="h", lease=9.0, threads=1, ticks=lambda: ticks[0])
     worker.register()
     assert worker.may_take_over()
     ticks[0] += 30.0

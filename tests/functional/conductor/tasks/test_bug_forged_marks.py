@@ -10,7 +10,7 @@ from minova import errors
 from minova.conductor.tasks.history import CONFIRM
 from minova.db.models import Cloud
 from minova.db.recovery import cloud
-from minova.objects.hosts.cloud import Mark, Seen, learned
+from minova.objects.hosts.cloud import CounterMark, WitnessRecord, learned
 from minova.objects.hosts.service import Service
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.scheduler.cloud import named
@@ -18,20 +18,20 @@ from tests.functional.scheduler.cloud import named
 LOGGER = "minova.conductor.tasks.history"
 
 
-def real(harness: ConductorHarness) -> Seen:
+def real(harness: ConductorHarness) -> WitnessRecord:
     state = harness.conductor.worker.history.state
     assert state is not None
     return learned(None, state)
 
 
-def forgeries(seen: Seen) -> list[Seen]:
+def forgeries(seen: WitnessRecord) -> list[WitnessRecord]:
     mark = seen.marks[0]
     return [
-        msgspec.structs.replace(seen, marks=(Mark("made-up", 1, mark.at),)),
+        msgspec.structs.replace(seen, marks=(CounterMark("made-up", 1, mark.at),)),
         msgspec.structs.replace(seen, marks=(msgspec.structs.replace(mark, number=mark.number + 10**6),)),
         msgspec.structs.replace(seen, history=named("history")),
-        Seen(uuid=seen.uuid, history=named("history")),
-        Seen(uuid=seen.uuid, history="\0\ud800", marks=(Mark("\0\ud800", 1, mark.at, "\ud800"),)),
+        WitnessRecord(uuid=seen.uuid, history=named("history")),
+        WitnessRecord(uuid=seen.uuid, history="\0\ud800", marks=(CounterMark("\0\ud800", 1, mark.at, "\ud800"),)),
         msgspec.structs.replace(seen, uuid=named("cloud")),
     ]
 

@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from minova.conductor.tasks.worker import Worker
+from minova.conductor.tasks.worker import TaskWorker
 from minova.conductor.tokens.image_tokens import ImageTokens
 from minova.db.catalogue import image_token_keys
 from minova.db.engine import Database
@@ -32,7 +32,7 @@ class OfWorker:
 
 def test_token_is_valid_at_once(harness: ConductorHarness) -> None:
     slow = SlowDatabase(harness.db)
-    tokens = ImageTokens(cast(Worker, OfWorker(slow)), lambda: slow.ticks)
+    tokens = ImageTokens(cast(TaskWorker, OfWorker(slow)), lambda: slow.ticks)
     tokens.refresh()
     token = tokens.token_for(IMAGE.id)
     assert token is not None

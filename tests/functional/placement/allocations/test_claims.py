@@ -7,7 +7,7 @@ from minova import errors
 from minova.db import models
 from minova.db.engine import Database
 from minova.placement.allocations import claims
-from minova.placement.allocations.claims import Claim
+from minova.placement.allocations.claims import AllocationClaim
 from minova.placement.allocations.transfers import exchange, transfer
 from tests.functional.placement.candidate_cases import provider, put
 from tests.functional.placement.cases import (
@@ -36,7 +36,9 @@ class TestOnSqlite(ClaimCases, GroupCases):
 def test_a_root_serves_a_claim_of_its_last_unit_before_its_children_do(db: Database) -> None:
     put(db, provider("root", inventories={"VGPU": 1}), provider("child", "root", inventories={"VGPU": 8}))
     for consumer in ("one", "two"):
-        wanted = Claim(consumer_uuid=named(consumer), claim_number=1, provider_uuid="root", resources={"VGPU": 1})
+        wanted = AllocationClaim(
+            consumer_uuid=named(consumer), claim_number=1, provider_uuid="root", resources={"VGPU": 1}
+        )
         assert claim(db, wanted) == {}
     assert (held(db, "one"), held(db, "two")) == ({("root", "VGPU"): 1}, {("child", "VGPU"): 1})
 
@@ -49,9 +51,11 @@ def test_a_consumer_moves_to_the_child_with_the_most_free_beside_what_it_has_its
         provider("c2", "root", inventories={"VGPU": 4}),
     )
 
-    def wanted(consumer: str, number: int, amount: int) -> Claim:
+    def wanted(consumer: str, number: int, amount: int) -> AllocationClaim:
         vgpus = {"VGPU": amount}
-        return Claim(consumer_uuid=named(consumer), claim_number=number, provider_uuid="root", resources=vgpus)
+        return AllocationClaim(
+            consumer_uuid=named(consumer), claim_number=number, provider_uuid="root", resources=vgpus
+        )
 
     for consumer, amount in (("one", 2), ("two", 2), ("three", 1)):
         assert claim(db, wanted(consumer, 1, amount)) == {}

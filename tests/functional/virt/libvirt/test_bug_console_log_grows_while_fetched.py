@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from minova.objects.servers.disk_export import DiskExport, ExportedFile, TransferKey
-from minova.virt.libvirt.migration.export_server import ExportServers, Served
+from minova.virt.libvirt.migration.export_server import ExportedDisk, ExportServers
 from minova.virt.libvirt.migration.file_fetch import fetch
 
 
@@ -16,7 +16,7 @@ def test_the_log_grows_between_its_size_and_its_export(tmp_path: Path, size: int
     log.write_bytes(b"a" * size + b"b" * 3000)
     servers = ExportServers("127.0.0.1", (49300, 49399))
     try:
-        port = servers.start("m", key, [Served("console.log", log)], None)
+        port = servers.start("m", key, [ExportedDisk("console.log", log)], None)
         export = DiskExport(host="hv1", attempt=1, address="127.0.0.1", port=port)
         file = ExportedFile(name="console.log", export="console.log", size=size)
         fetch(tmp_path / "copy", export, file, key, lambda part: None, lambda: None)

@@ -11,14 +11,14 @@ from minova.errors import GuestBusy, GuestJobRuns, SavedMemoryKept
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 from minova.virt.libvirt.guest_state import jobs, saved_memory
 from tests.fakes.libvirt_errors import libvirt_error
 from tests.functional.virt.libvirt.test_driver import domain_of, instance, load
 
 
 @pytest.fixture
-def driver(tmp_path: Path) -> Iterator[Driver]:
+def driver(tmp_path: Path) -> Iterator[ComputeDriver]:
     driver = load(tmp_path)
     yield driver
     for domain in driver.domains():
@@ -28,14 +28,14 @@ def driver(tmp_path: Path) -> Iterator[Driver]:
 
 
 @pytest.fixture
-def guest(driver: Driver) -> Instance:
+def guest(driver: ComputeDriver) -> Instance:
     made = instance(node="n", attempt=3)
     driver.prepare(made, "n", 3, None)
     driver.power_on(made)
     return made
 
 
-def test_start_goes_on_from_saved_memory(driver: Driver, guest: Instance) -> None:
+def test_start_goes_on_from_saved_memory(driver: ComputeDriver, guest: Instance) -> None:
     driver.suspend(guest.uuid)
     before = domain_of(driver, guest.uuid).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
     changed = instance(uuid=guest.uuid, node="n", attempt=3, display_name="renamed")
@@ -46,7 +46,7 @@ def test_start_goes_on_from_saved_memory(driver: Driver, guest: Instance) -> Non
 
 
 @pytest.mark.parametrize("before", ["running", "paused", "off", "gone"])
-def test_start_runs_the_guest_and_ends_none(driver: Driver, guest: Instance, before: str) -> None:
+def test_start_runs_the_guest_and_ends_none(driver: ComputeDriver, guest: Instance, before: str) -> None:
     bring_about: dict[str, Callable[[], Any]] = {
         "running": lambda: None,
         "paused": lambda: driver.pause(guest.uuid),
@@ -63,7 +63,7 @@ def test_start_runs_the_guest_and_ends_none(driver: Driver, guest: Instance, bef
     assert len(set(ids)) == 1
 
 
-def test_rescue_keeps_saved_memory_and_says_how_to_go_on(driver: Driver, guest: Instance) -> None:
+def test_rescue_keeps_saved_memory_and_says_how_to_go_on(driver: ComputeDriver, guest: Instance) -> None:
     assert not driver.has_saved_memory(guest.uuid)
     driver.suspend(guest.uuid)
     assert driver.has_saved_memory(guest.uuid)

@@ -18,7 +18,7 @@ from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 from minova.virt.libvirt.driver import LibvirtDriver
 from minova.virt.libvirt.storage.disk_snapshots import DiskSnapshots
 from minova.virt.libvirt.storage.disks import Disks
@@ -28,7 +28,7 @@ from tests.fakes.libvirt_errors import libvirt_error
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=2, memory_mb=256, root_gb=1, swap=64)
 
 
-def load(folder: Path, host: str = "hv1", vcpu_pin_set: str | None = None, **libvirt: Any) -> Driver:
+def load(folder: Path, host: str = "hv1", vcpu_pin_set: str | None = None, **libvirt: Any) -> ComputeDriver:
     conf = configuration.load([], "test", files=[])
     conf.set_override("vcpu_pin_set", vcpu_pin_set)
     conf.set_override("state_path", str(folder))
@@ -41,7 +41,7 @@ def load(folder: Path, host: str = "hv1", vcpu_pin_set: str | None = None, **lib
 
 
 @pytest.fixture
-def driver(tmp_path: Path) -> Iterator[Driver]:
+def driver(tmp_path: Path) -> Iterator[ComputeDriver]:
     driver = load(tmp_path)
     yield driver
     for domain in driver.domains():
@@ -55,11 +55,11 @@ def instance(**more: Any) -> Instance:
     return Instance(**known | more)
 
 
-def own_domains(driver: Driver) -> dict[str, tuple[int, int | None]]:
+def own_domains(driver: ComputeDriver) -> dict[str, tuple[int, int | None]]:
     return {one.uuid: (one.power_state, one.attempt) for one in driver.domains() if one.ours}
 
 
-def test_a_domain_from_nothing_to_nothing(driver: Driver, tmp_path: Path) -> None:
+def test_a_domain_from_nothing_to_nothing(driver: ComputeDriver, tmp_path: Path) -> None:
     one = instance()
     (node,) = driver.available_nodes()
     assert not driver.needs_image()
@@ -80,7 +80,7 @@ def test_a_domain_from_nothing_to_nothing(driver: Driver, tmp_path: Path) -> Non
 
 
 def test_bug_a_deletion_needs_the_secret_driver_of_libvirt(
-    driver: Driver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    driver: ComputeDriver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """With modular daemons, libvirt has one of its own, which may not be installed."""
 
@@ -95,7 +95,7 @@ def test_bug_a_deletion_needs_the_secret_driver_of_libvirt(
     assert f"libvirt may keep the tpm secret of instance {one.uuid}" in caplog.text
 
 
-def test_the_view_of_the_host(driver: Driver) -> None:
+def test_the_view_of_the_host(driver: ComputeDriver) -> None:
     (node,) = driver.available_nodes()
     view = driver.host_view(node)
     assert (view.vcpus, view.memory_mb, view.hypervisor_type) == (16, 3072, "TEST")
@@ -117,7 +117,7 @@ def test_the_cells_have_only_the_cpus_set_apart_for_guests(tmp_path: Path) -> No
     driver.close()
 
 
-def test_domains_of_another_compute_at_the_same_libvirt_are_left_alone(driver: Driver, tmp_path: Path) -> None:
+def test_domains_of_another_compute_at_the_same_libvirt_are_left_alone(driver: ComputeDriver, tmp_path: Path) -> None:
     one = instance()
     (node,) = driver.available_nodes()
     driver.prepare(one, node, 1, None)
@@ -131,13 +131,13 @@ def test_domains_of_another_compute_at_the_same_libvirt_are_left_alone(driver: D
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "a\x00\x07b", "</name><&>", "\ud83d"])
-def test_libvirt_takes_any_name(driver: Driver, name: str) -> None:
+def test_libvirt_takes_any_name(driver: ComputeDriver, name: str) -> None:
     one = instance(display_name=name, metadata={name: name})
     driver.prepare(one, driver.available_nodes()[0], 1, None)
     assert driver.power_on(one) is PowerState.RUNNING
 
 
-def test_changes_are_told_as_they_come(driver: Driver) -> None:
+def test_changes_are_told_as_they_come(driver: ComputeDriver) -> None:
     events: list[tuple[str, PowerState]] = []
     off = threading.Event()
 
@@ -155,20 +155,20 @@ def test_changes_are_told_as_they_come(driver: Driver) -> None:
     assert events == [(one.uuid, PowerState.RUNNING), (one.uuid, PowerState.SHUTDOWN)]
 
 
-def test_what_is_not_there(driver: Driver) -> None:
+def test_what_is_not_there(driver: ComputeDriver) -> None:
     one = instance()
     for ask in (lambda: driver.power_on(one), lambda: driver.console_output(one.uuid, 10)):
         with pytest.raises(NotFound, match=one.uuid):
             ask()
 
 
-def test_what_libvirt_refuses_names_operation_and_domain(driver: Driver) -> None:
+def test_what_libvirt_refuses_names_operation_and_domain(driver: ComputeDriver) -> None:
     one = instance(flavor=Flavor(flavorid="1", name="m", vcpus=0, memory_mb=64, root_gb=1))
     with pytest.raises(HypervisorError, match=f"Preparing of domain instance-{one.uuid}"):
         driver.prepare(one, driver.available_nodes()[0], 1, None)
 
 
-def test_an_error_about_one_domain_of_many_names_it(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_about_one_domain_of_many_names_it(driver: ComputeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(domain: libvirt.virDomain) -> None:
         raise libvirt_error("out of order")
 
@@ -194,14 +194,14 @@ def test_a_closed_driver_says_so(tmp_path: Path) -> None:
         driver.available_nodes()
 
 
-def test_what_the_cpus_did(driver: Driver) -> None:
+def test_what_the_cpus_did(driver: ComputeDriver) -> None:
     (node,) = driver.available_nodes()
     times = driver.cpu_times(node)
     assert times is not None
     assert (times.user > 0, times.idle > 0, times.frequency > 0) == (True, True, True)
 
 
-def test_a_domain_that_is_powered_off_is_still_there(driver: Driver) -> None:
+def test_a_domain_that_is_powered_off_is_still_there(driver: ComputeDriver) -> None:
     guest = instance()
     driver.prepare(guest, "n", 1, None)
     driver.power_on(guest)
@@ -212,7 +212,7 @@ def test_a_domain_that_is_powered_off_is_still_there(driver: Driver) -> None:
     driver.destroy(guest.uuid)
 
 
-def test_bug_domains_marked_with_an_earlier_name_of_the_host_are_ours(driver: Driver, tmp_path: Path) -> None:
+def test_bug_domains_marked_with_an_earlier_name_of_the_host_are_ours(driver: ComputeDriver, tmp_path: Path) -> None:
     one = instance()
     (node,) = driver.available_nodes()
     driver.prepare(one, node, 1, None)
@@ -231,28 +231,28 @@ def test_bug_domains_marked_with_an_earlier_name_of_the_host_are_ours(driver: Dr
 
 
 @pytest.fixture
-def guest(driver: Driver) -> Instance:
+def guest(driver: ComputeDriver) -> Instance:
     made = instance(node="n", attempt=3)
     driver.prepare(made, "n", 3, None)
     driver.power_on(made)
     return made
 
 
-def test_pause_and_unpause_may_come_twice(driver: Driver, guest: Instance) -> None:
+def test_pause_and_unpause_may_come_twice(driver: ComputeDriver, guest: Instance) -> None:
     for _ in range(2):
         assert driver.pause(guest.uuid) is PowerState.PAUSED
     for _ in range(2):
         assert driver.unpause(guest.uuid) is PowerState.RUNNING
 
 
-def test_suspend_and_resume_may_come_twice(driver: Driver, guest: Instance) -> None:
+def test_suspend_and_resume_may_come_twice(driver: ComputeDriver, guest: Instance) -> None:
     for _ in range(2):
         assert driver.suspend(guest.uuid) is PowerState.SHUTDOWN
     for _ in range(2):
         assert driver.resume(guest) is PowerState.RUNNING
 
 
-def test_a_guest_that_is_off_cannot_be_suspended_or_paused(driver: Driver, guest: Instance) -> None:
+def test_a_guest_that_is_off_cannot_be_suspended_or_paused(driver: ComputeDriver, guest: Instance) -> None:
     driver.power_off(guest.uuid)
     for act in (driver.suspend, driver.pause, driver.unpause):
         with pytest.raises(HypervisorError, match=r"not (running|paused)"):
@@ -261,7 +261,7 @@ def test_a_guest_that_is_off_cannot_be_suspended_or_paused(driver: Driver, guest
 
 
 @pytest.mark.parametrize("before", ["running", "paused", "suspended", "off", "gone"])
-def test_a_hard_reboot_runs_the_guest_whatever_it_was(driver: Driver, guest: Instance, before: str) -> None:
+def test_a_hard_reboot_runs_the_guest_whatever_it_was(driver: ComputeDriver, guest: Instance, before: str) -> None:
     bring_about: dict[str, Callable[[], Any]] = {
         "running": lambda: None,
         "paused": lambda: driver.pause(guest.uuid),
@@ -280,7 +280,7 @@ def test_a_hard_reboot_runs_the_guest_whatever_it_was(driver: Driver, guest: Ins
     assert "renamed" in domain_of(driver, guest.uuid).XMLDesc()
 
 
-def test_a_rescue_may_come_twice_and_a_hard_reboot_undoes_it(driver: Driver, guest: Instance) -> None:
+def test_a_rescue_may_come_twice_and_a_hard_reboot_undoes_it(driver: ComputeDriver, guest: Instance) -> None:
     for _ in range(2):
         driver.prepare_rescue(guest, Image(id="rescuer"), None)
         assert driver.rescue(guest, Image(id="rescuer")) is PowerState.RUNNING
@@ -290,7 +290,7 @@ def test_a_rescue_may_come_twice_and_a_hard_reboot_undoes_it(driver: Driver, gue
 
 @pytest.mark.parametrize("before", ["running", "suspended", "off", "gone"])
 def test_a_rebuild_leaves_a_domain_that_is_off_and_as_its_instance_says(
-    driver: Driver, guest: Instance, before: str
+    driver: ComputeDriver, guest: Instance, before: str
 ) -> None:
     bring_about: dict[str, Callable[[], Any]] = {
         "running": lambda: None,
@@ -308,12 +308,14 @@ def test_a_rebuild_leaves_a_domain_that_is_off_and_as_its_instance_says(
     assert driver.power_on(renamed) is PowerState.RUNNING
 
 
-def test_a_shutdown_that_is_waited_for(driver: Driver, guest: Instance) -> None:
+def test_a_shutdown_that_is_waited_for(driver: ComputeDriver, guest: Instance) -> None:
     assert driver.shut_down(guest.uuid, 10.0, threading.Event())
     assert driver.power_state(guest.uuid) is PowerState.SHUTDOWN
 
 
-def test_actions_on_domains_that_are_not_ours_or_not_there(driver: Driver, guest: Instance, tmp_path: Path) -> None:
+def test_actions_on_domains_that_are_not_ours_or_not_there(
+    driver: ComputeDriver, guest: Instance, tmp_path: Path
+) -> None:
     other = load(tmp_path, host="hv2")
     try:
         for act in (other.pause, other.unpause, other.suspend):
@@ -328,7 +330,7 @@ def test_actions_on_domains_that_are_not_ours_or_not_there(driver: Driver, guest
     assert own_domains(driver) == {guest.uuid: (PowerState.RUNNING, 3)}
 
 
-def domain_of(driver: Driver, instance_uuid: str) -> Any:
+def domain_of(driver: ComputeDriver, instance_uuid: str) -> Any:
     assert isinstance(driver, LibvirtDriver)
     with driver._host.connection("Looking") as connection:
         return connection.lookupByUUIDString(instance_uuid)
@@ -466,7 +468,7 @@ def test_action_goes_on_while_a_commit_does(
     assert (asked, driver.open_snapshots()) == (2, (one.uuid,))
 
 
-def test_diagnostics_are_what_libvirt_counts(driver: Driver) -> None:
+def test_diagnostics_are_what_libvirt_counts(driver: ComputeDriver) -> None:
     """Its test hypervisor counts no memory beside the domain's, and other counts of its own."""
     one = instance()
     driver.prepare(one, driver.available_nodes()[0], 1, None)

@@ -7,7 +7,7 @@ from oslo_config import cfg
 
 from minova import conf as configuration
 from minova import errors
-from minova.api.image.importing.guard import Refused, allowed_networks, checked, may_connect
+from minova.api.image.importing.guard import ImportRefused, allowed_networks, checked, may_connect
 
 PUBLIC = "93.184.216.34"
 
@@ -57,7 +57,7 @@ URIS = [
 
 @pytest.mark.parametrize("uri", URIS)
 def test_addresses_that_are_no_plain_ones_are_refused(conf: cfg.ConfigOpts, uri: str) -> None:
-    with pytest.raises(Refused, match="does not pass filtering"):
+    with pytest.raises(ImportRefused, match="does not pass filtering"):
         checked(conf, uri, to(PUBLIC))
 
 
@@ -70,7 +70,7 @@ def test_the_connection_goes_to_the_address_that_was_checked(conf: cfg.ConfigOpt
 @pytest.mark.parametrize("address", FORBIDDEN)
 def test_a_name_that_leads_to_one_forbidden_address_is_refused(conf: cfg.ConfigOpts, address: str) -> None:
     for addresses in ((address,), (PUBLIC, address)):
-        with pytest.raises(Refused):
+        with pytest.raises(ImportRefused):
             checked(conf, "http://example.org/", to(*addresses))
 
 
@@ -79,7 +79,7 @@ def test_a_name_that_leads_nowhere_is_refused_alike(conf: cfg.ConfigOpts) -> Non
         raise OSError("Name or service not known")
 
     for resolve in (fails, to()):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(ImportRefused) as refused:
             checked(conf, "http://example.org/", resolve)
         assert str(refused.value) == "URI for web-download does not pass filtering: http://example.org/"
 
@@ -87,18 +87,18 @@ def test_a_name_that_leads_nowhere_is_refused_alike(conf: cfg.ConfigOpts) -> Non
 def test_hosts_may_be_named(conf: cfg.ConfigOpts) -> None:
     conf.set_override("disallowed_hosts", ["bad.example"], "import_filtering_opts")
     for uri in ("http://bad.example/", "http://BAD.example./"):
-        with pytest.raises(Refused):
+        with pytest.raises(ImportRefused):
             checked(conf, uri, to(PUBLIC))
     conf.set_override("allowed_hosts", ["good.example"], "import_filtering_opts")
     checked(conf, "http://good.example/", to(PUBLIC))
-    with pytest.raises(Refused):
+    with pytest.raises(ImportRefused):
         checked(conf, "http://other.example/", to(PUBLIC))
 
 
 def test_private_networks_may_be_allowed(conf: cfg.ConfigOpts) -> None:
     conf.set_override("allowed_networks", ["10.1.2.0/24"], "import_filtering_opts")
     assert checked(conf, "http://mirror/", to("10.1.2.3")).address == "10.1.2.3"
-    with pytest.raises(Refused):
+    with pytest.raises(ImportRefused):
         checked(conf, "http://mirror/", to("10.1.3.3"))
     conf.set_override("allowed_networks", ["10.1.2.0/33"], "import_filtering_opts")
     with pytest.raises(errors.InvalidConfiguration, match="allowed_networks"):

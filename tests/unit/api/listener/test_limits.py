@@ -1,7 +1,7 @@
 """Who gets a place, and who gives one up."""
 
 from minova.api.access.addresses import parse_networks
-from minova.api.listener.limits import Admission, Lease, Limits
+from minova.api.listener.limits import Admission, ConnectionLimits, Lease
 
 
 def busy(admission: Admission, address: str) -> Lease:
@@ -13,7 +13,7 @@ def busy(admission: Admission, address: str) -> Lease:
 
 
 def test_one_address_gets_no_more_than_its_share() -> None:
-    admission = Admission(Limits(connections_per_address=2))
+    admission = Admission(ConnectionLimits(connections_per_address=2))
     first, _ = busy(admission, "192.0.2.1"), busy(admission, "192.0.2.1")
     assert admission.admit("192.0.2.1") is None
     assert admission.admit("192.0.2.2") is not None
@@ -24,14 +24,14 @@ def test_one_address_gets_no_more_than_its_share() -> None:
 
 
 def test_addresses_of_one_ipv6_network_count_as_one() -> None:
-    admission = Admission(Limits(connections_per_address=1))
+    admission = Admission(ConnectionLimits(connections_per_address=1))
     busy(admission, "2001:db8::1")
     assert admission.admit("2001:db8::2") is None
     assert admission.admit("2001:db8:0:1::2") is not None
 
 
 def test_connection_of_an_address_that_waited_longest_makes_room_for_its_next() -> None:
-    admission = Admission(Limits(connections_per_address=3))
+    admission = Admission(ConnectionLimits(connections_per_address=3))
     others = admission.admit("192.0.2.2")
     assert others is not None
     sending, first, second = [admission.admit("192.0.2.1") for _ in range(3)]
@@ -45,12 +45,14 @@ def test_connection_of_an_address_that_waited_longest_makes_room_for_its_next() 
 
 
 def test_trusted_proxies_are_not_counted() -> None:
-    admission = Admission(Limits(connections_per_address=1, trusted_proxies=parse_networks("x", ["192.0.2.0/24"])))
+    admission = Admission(
+        ConnectionLimits(connections_per_address=1, trusted_proxies=parse_networks("x", ["192.0.2.0/24"]))
+    )
     assert None not in [admission.admit("192.0.2.1") for _ in range(10)]
 
 
 def test_connection_that_waited_longest_makes_room() -> None:
-    admission = Admission(Limits(connections=3, connections_per_address=0))
+    admission = Admission(ConnectionLimits(connections=3, connections_per_address=0))
     evicted: list[int] = []
     leases = []
     for number in range(3):
@@ -66,7 +68,7 @@ def test_connection_that_waited_longest_makes_room() -> None:
 
 
 def test_requests_are_never_given_up() -> None:
-    admission = Admission(Limits(connections=2, connections_per_address=0))
+    admission = Admission(ConnectionLimits(connections=2, connections_per_address=0))
     for _ in range(2):
         lease = admission.admit("192.0.2.1")
         assert lease is not None
@@ -75,7 +77,7 @@ def test_requests_are_never_given_up() -> None:
 
 
 def test_released_connection_waits_no_more() -> None:
-    admission = Admission(Limits(connections=1, connections_per_address=0))
+    admission = Admission(ConnectionLimits(connections=1, connections_per_address=0))
     lease = admission.admit("192.0.2.1")
     assert lease is not None
     lease.release()

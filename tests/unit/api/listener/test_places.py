@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from minova.api.listener import places
-from minova.api.listener.places import SLOW, Place, Places
+from minova.api.listener.places import SLOW, RequestPlace, RequestPlaces
 from minova.errors import ServiceUnavailable
 from tests.cluster import wait_for
 
@@ -17,7 +17,9 @@ class Clock:
         return self.now
 
 
-def waiting(room: Places, owner: str, *, order: list[str] | None = None, is_gone: bool = False) -> threading.Thread:
+def waiting(
+    room: RequestPlaces, owner: str, *, order: list[str] | None = None, is_gone: bool = False
+) -> threading.Thread:
     """A request that waits for a place in a thread. `order` gets its owner when it has one, or is refused."""
     place = room.place(is_gone=lambda: is_gone)
 
@@ -38,14 +40,14 @@ def waiting(room: Places, owner: str, *, order: list[str] | None = None, is_gone
     return thread
 
 
-def held(room: Places, owner: str) -> Place:
+def held(room: RequestPlaces, owner: str) -> RequestPlace:
     place = room.place()
     place.enter(owner)
     return place
 
 
 def test_free_place_is_of_the_owner_with_the_fewest() -> None:
-    room = Places(4)
+    room = RequestPlaces(4)
     order: list[str] = []
     other = [held(room, owner) for owner in ("a", "a", "c", "c")]
     threads = [waiting(room, "a", order=order)]
@@ -61,7 +63,7 @@ def test_free_place_is_of_the_owner_with_the_fewest() -> None:
 
 
 def test_request_that_waits_is_refused_when_too_many_wait() -> None:
-    room = Places(1, waiting=2)
+    room = RequestPlaces(1, waiting=2)
     order: list[str] = []
     held(room, "a")
     first = waiting(room, "a", order=order)
@@ -77,7 +79,7 @@ def test_request_that_waits_is_refused_when_too_many_wait() -> None:
 
 def test_request_whose_client_has_gone_waits_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "LOOK", 0.01)
-    room = Places(1)
+    room = RequestPlaces(1)
     order: list[str] = []
     held(room, "a")
     waiting(room, "a", order=order, is_gone=True).join(30)
@@ -85,7 +87,7 @@ def test_request_whose_client_has_gone_waits_no_more(monkeypatch: pytest.MonkeyP
 
 
 def test_place_is_left_once_and_taken_once() -> None:
-    room = Places(1)
+    room = RequestPlaces(1)
     place = held(room, "a")
     place.enter("a")
     place.leave()
@@ -102,7 +104,7 @@ def test_only_a_slow_transfer_that_waits_for_its_client_gives_way(
 ) -> None:
     monkeypatch.setattr(places, "LOOK", 0.01)
     clock, told = Clock(), threading.Event()
-    room = Places(1, clock=clock)
+    room = RequestPlaces(1, clock=clock)
     transfers = [room.place(told.set) for _ in range(4)]
     for number, transfer in enumerate(transfers):
         transfer.enter(f"a{number}")
@@ -122,7 +124,7 @@ def test_only_a_slow_transfer_that_waits_for_its_client_gives_way(
 def test_transfer_of_an_owner_with_as_many_places_does_not_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "LOOK", 0.01)
     clock, told = Clock(), threading.Event()
-    room = Places(1, clock=clock)
+    room = RequestPlaces(1, clock=clock)
     transfer = room.place(told.set)
     transfer.enter("a")
     transfer.waits = True

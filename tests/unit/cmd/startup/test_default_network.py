@@ -13,7 +13,7 @@ from minova.cmd import standalone
 from minova.cmd.startup import default_network
 from minova.cmd.startup.default_network import DefaultNetwork
 from minova.objects.network.network import Network, Subnet
-from minova.virt.namespaces.host_routes import Route
+from minova.virt.namespaces.host_routes import KernelRoute
 
 
 class Conductor:
@@ -46,7 +46,7 @@ def make(tmp_path: Path, conductor: Conductor, **options: str) -> None:
 
 
 def used(monkeypatch: pytest.MonkeyPatch, *ranges: str) -> None:
-    routes = tuple(Route(destination=text) for text in ranges)
+    routes = tuple(KernelRoute(destination=text) for text in ranges)
     monkeypatch.setattr(default_network, "ranges_in_use", lambda: routes)
 
 

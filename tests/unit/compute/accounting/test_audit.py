@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from minova.compute.accounting.audit import Finding, NodeSettings, audit_node
-from minova.compute.accounting.inventories import Ratios, Reserved, ratios_for
+from minova.compute.accounting.audit import AuditResult, NodeSettings, audit_node
+from minova.compute.accounting.inventories import ConfiguredRatios, ReservedResources, ratios_for
 from minova.compute.accounting.node_usage import without_instance
 from minova.compute.tracker.resource_view import validated
 from minova.objects.catalogue.flavor import Flavor, Overhead
-from minova.objects.hosts.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
+from minova.objects.hosts.compute_node import AvailableResources, ComputeNode, DomainView, Inventory
 from minova.objects.requests.request_spec import RequestSpec
 from minova.objects.servers.build import AuditInputs, BuildMessage
 from minova.objects.servers.instance import Instance
@@ -18,11 +18,11 @@ from minova.objects.servers.states import PowerState, TaskState, VmState
 from minova.objects.unexpected.guest_record import GuestRecord
 
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=2, memory_mb=1024, root_gb=10)
-SETTINGS = NodeSettings(host="h", host_ip="10.0.0.1", reserved=Reserved(memory_mb=512, disk_gb=1, vcpus=1))
+SETTINGS = NodeSettings(host="h", host_ip="10.0.0.1", reserved=ReservedResources(memory_mb=512, disk_gb=1, vcpus=1))
 
 
-def a_view(*domains: DomainView) -> HypervisorView:
-    return HypervisorView(
+def a_view(*domains: DomainView) -> AvailableResources:
+    return AvailableResources(
         node="n",
         vcpus=8,
         memory_mb=8192,
@@ -55,7 +55,7 @@ def an_instance(uuid: str, **changes: Any) -> Instance:
     return msgspec.structs.replace(plain, **changes)
 
 
-def audit(view: HypervisorView, inputs: AuditInputs, **more: Any) -> Finding:
+def audit(view: AvailableResources, inputs: AuditInputs, **more: Any) -> AuditResult:
     return audit_node(view, inputs, SETTINGS, new_uuid="new", overhead=lambda flavor: Overhead(), **more)
 
 
@@ -113,7 +113,7 @@ def guest_record(uuid: str, attempt: int = 1, **changes: Any) -> GuestRecord:
     return GuestRecord(instance=an_instance(uuid, **changes), attempt=attempt, node="n")
 
 
-def used(finding: Finding) -> tuple[int, int, int]:
+def used(finding: AuditResult) -> tuple[int, int, int]:
     node = finding.node_usage.node
     return node.memory_mb_used - 512, node.vcpus_used - 1, node.local_gb_used - 1
 
@@ -184,15 +184,15 @@ ROW = ComputeNode(
     disk_allocation_ratio=2.0,
 )
 RATIOS = [
-    ("a new node begins with the initial ones", Ratios(), None, (4.0, 1.0, 1.0)),
-    ("a known node keeps its own", Ratios(), ROW, (16.0, 1.5, 2.0)),
-    ("what the operator sets wins", Ratios(cpu=2.0, ram=1.1, disk=3.0), ROW, (2.0, 1.1, 3.0)),
-    ("zero means unset, as in Nova", Ratios(cpu=0.0), ROW, (16.0, 1.5, 2.0)),
+    ("a new node begins with the initial ones", ConfiguredRatios(), None, (4.0, 1.0, 1.0)),
+    ("a known node keeps its own", ConfiguredRatios(), ROW, (16.0, 1.5, 2.0)),
+    ("what the operator sets wins", ConfiguredRatios(cpu=2.0, ram=1.1, disk=3.0), ROW, (2.0, 1.1, 3.0)),
+    ("zero means unset, as in Nova", ConfiguredRatios(cpu=0.0), ROW, (16.0, 1.5, 2.0)),
 ]
 
 
 @pytest.mark.parametrize(("ratios", "row", "expected"), [case[1:] for case in RATIOS], ids=[case[0] for case in RATIOS])
-def test_allocation_ratios(ratios: Ratios, row: ComputeNode | None, expected: tuple[float, ...]) -> None:
+def test_allocation_ratios(ratios: ConfiguredRatios, row: ComputeNode | None, expected: tuple[float, ...]) -> None:
     assert ratios_for(ratios, row) == expected
 
 
@@ -204,4 +204,4 @@ def test_a_view_with_a_field_that_is_no_number_names_it() -> None:
 
 def test_a_view_without_a_required_field_names_it() -> None:
     with pytest.raises(TypeError, match="vcpus"):
-        HypervisorView(node="n")  # type: ignore[call-arg]
+        AvailableResources(node="n")  # type: ignore[call-arg]

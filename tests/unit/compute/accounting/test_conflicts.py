@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from minova.compute.accounting.audit import Finding, audit_node
+from minova.compute.accounting.audit import AuditResult, audit_node
 from minova.objects.catalogue.flavor import Overhead
 from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.objects.hosts.pci import PciDevice
@@ -24,12 +24,12 @@ def on_cpus(*numbers: int) -> InstanceNUMATopology:
     return guest(msgspec.structs.replace(only, cpu_pinning=tuple(enumerate(numbers))))
 
 
-def audit(inputs: AuditInputs, *domains: Any, **more: Any) -> Finding:
+def audit(inputs: AuditInputs, *domains: Any, **more: Any) -> AuditResult:
     view = msgspec.structs.replace(a_view(*domains), numa_topology=host(cell()), pci_devices=(CARD,))
     return audit_node(view, inputs, SETTINGS, new_uuid="new", overhead=lambda flavor: Overhead(), **more)
 
 
-def pinned_cpus(finding: Finding) -> set[int]:
+def pinned_cpus(finding: AuditResult) -> set[int]:
     topology = finding.node_usage.node.numa_topology
     assert topology is not None
     return {cpu for one in topology.cells for cpu in one.pinned_cpus}

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from minova.compute.accounting.inventories import Ratios, Reserved, inventories_of, require_capacity
+from minova.compute.accounting.inventories import ConfiguredRatios, ReservedResources, inventories_of, require_capacity
 from minova.errors import InvalidConfiguration
 from minova.objects.hosts.compute_node import ComputeNode
 from tests.fakes.hypervisor import Hypervisor
@@ -14,12 +14,12 @@ VIEW = Hypervisor("n1", vcpus=8, memory_mb=4096, local_gb=10).host_view("n1")
 @pytest.mark.parametrize(
     ("reserved", "words"),
     [
-        (Reserved(memory_mb=4097), "reserved_host_memory_mb = 4097: node n1 has 4096"),
-        (Reserved(disk_gb=11), "reserved_host_disk_mb = 11264: node n1 has 10240"),
-        (Reserved(vcpus=9), "reserved_host_cpus = 9: node n1 has 8"),
+        (ReservedResources(memory_mb=4097), "reserved_host_memory_mb = 4097: node n1 has 4096"),
+        (ReservedResources(disk_gb=11), "reserved_host_disk_mb = 11264: node n1 has 10240"),
+        (ReservedResources(vcpus=9), "reserved_host_cpus = 9: node n1 has 8"),
     ],
 )
-def test_more_than_there_is_cannot_be_reserved(reserved: Reserved, words: str) -> None:
+def test_more_than_there_is_cannot_be_reserved(reserved: ReservedResources, words: str) -> None:
     with pytest.raises(InvalidConfiguration) as caught:
         require_capacity(VIEW, reserved)
     assert str(caught.value) == f"[DEFAULT] {words}"
@@ -29,18 +29,21 @@ def test_more_than_there_is_cannot_be_reserved(reserved: Reserved, words: str) -
 def test_guests_with_encrypted_memory(contexts: int, inventory: int | None) -> None:
     view = msgspec.structs.replace(VIEW, memory_encryption_contexts=contexts)
     node = ComputeNode(uuid="u1", host="h1", hypervisor_hostname="n1")
-    found = {one.resource_class: one.total for one in inventories_of(view, node, Reserved(), Ratios())}
+    found = {
+        one.resource_class: one.total for one in inventories_of(view, node, ReservedResources(), ConfiguredRatios())
+    }
     assert found.get("MEM_ENCRYPTION_CONTEXT") == inventory
 
 
 def test_all_of_it_can() -> None:
-    require_capacity(VIEW, Reserved(memory_mb=4096, disk_gb=10, vcpus=8))
+    require_capacity(VIEW, ReservedResources(memory_mb=4096, disk_gb=10, vcpus=8))
 
 
 @pytest.mark.parametrize(
-    ("ratios", "keeps"), [(Ratios(), [True, True, True]), (Ratios(cpu=2.0, ram=3.0, disk=1.5), [False] * 3)]
+    ("ratios", "keeps"),
+    [(ConfiguredRatios(), [True, True, True]), (ConfiguredRatios(cpu=2.0, ram=3.0, disk=1.5), [False] * 3)],
 )
-def test_each_class_has_its_amounts_ratio_and_reserve(ratios: Ratios, keeps: list[bool]) -> None:
+def test_each_class_has_its_amounts_ratio_and_reserve(ratios: ConfiguredRatios, keeps: list[bool]) -> None:
     view = msgspec.structs.replace(VIEW, pcpus=3, vgpus=2, memory_encryption_contexts=4)
     node = ComputeNode(
         uuid="u1",
@@ -50,7 +53,7 @@ def test_each_class_has_its_amounts_ratio_and_reserve(ratios: Ratios, keeps: lis
         ram_allocation_ratio=3.0,
         disk_allocation_ratio=1.5,
     )
-    found = inventories_of(view, node, Reserved(memory_mb=5, disk_gb=99, vcpus=1), ratios)
+    found = inventories_of(view, node, ReservedResources(memory_mb=5, disk_gb=99, vcpus=1), ratios)
     assert [(one.resource_class, one.total, one.reserved, one.allocation_ratio, one.keeps_ratio) for one in found] == [
         ("VCPU", 8, 1, 2.0, keeps[0]),
         ("PCPU", 3, 0, 1.0, False),
@@ -65,6 +68,6 @@ def test_each_class_has_its_amounts_ratio_and_reserve(ratios: Ratios, keeps: lis
 def test_cards_offer_their_virtual_gpus_each_for_itself() -> None:
     view = msgspec.structs.replace(VIEW, vcpus=0, vgpus=99, gpus={"card1": 1, "card0": 3})
     node = ComputeNode(uuid="u1", host="h1", hypervisor_hostname="n1")
-    found = {one.resource_class: one for one in inventories_of(view, node, Reserved(), Ratios())}
+    found = {one.resource_class: one for one in inventories_of(view, node, ReservedResources(), ConfiguredRatios())}
     assert found.keys() == {"VGPU", "MEMORY_MB", "DISK_GB"}
     assert (found["VGPU"].total, found["VGPU"].children) == (4, (("card0", 3), ("card1", 1)))

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from minova.compute.accounting.inventories import Reserved
+from minova.compute.accounting.inventories import ReservedResources
 from minova.compute.accounting.node_usage import NodeUsage, with_orphan, with_reserved, without_instance
 from minova.compute.accounting.usage import Usage
 from minova.objects.hosts.compute_node import ComputeNode
@@ -26,12 +26,12 @@ def used(usage: NodeUsage) -> tuple[int, ...]:
 
 
 def test_reserved_amounts_replace_those_before() -> None:
-    first = with_reserved(EMPTY, Reserved(memory_mb=100, disk_gb=10, vcpus=1))
+    first = with_reserved(EMPTY, ReservedResources(memory_mb=100, disk_gb=10, vcpus=1))
     assert used(first) == (100, 10, 1, 900, 90)
-    second = with_reserved(first, Reserved(memory_mb=30, disk_gb=20, vcpus=3))
+    second = with_reserved(first, ReservedResources(memory_mb=30, disk_gb=20, vcpus=3))
     assert used(second) == (30, 20, 3, 970, 80)
-    assert with_reserved(second, Reserved()).node == EMPTY.node
-    assert second.reserved == Reserved(memory_mb=30, disk_gb=20, vcpus=3)
+    assert with_reserved(second, ReservedResources()).node == EMPTY.node
+    assert second.reserved == ReservedResources(memory_mb=30, disk_gb=20, vcpus=3)
 
 
 def test_an_orphan_is_removed_as_an_instance_is() -> None:

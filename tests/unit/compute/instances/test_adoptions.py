@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from minova import errors
-from minova.objects.hosts.cloud import LOST, CloudState, Mark
+from minova.objects.hosts.cloud import LOST, CloudState, CounterMark
 from minova.objects.servers.build import BuildMessage
 from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute
 
-STATE = CloudState(uuid="own", history="first", marks=(Mark("a", 1, 1.0),))
+STATE = CloudState(uuid="own", history="first", marks=(CounterMark("a", 1, 1.0),))
 SAFE = msgspec.structs.replace(STATE, safe_mode=LOST)
 
 

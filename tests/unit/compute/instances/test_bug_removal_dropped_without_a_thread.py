@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from minova.compute.instances.workers import Workers
+from minova.compute.instances.workers import GuestWorkers
 
 Work = Callable[[], None]
 
@@ -26,7 +26,7 @@ class Threads:
 
 def test_removal_behind_a_build_is_not_dropped() -> None:
     threads, done = Threads(), []
-    workers = Workers(0, threads)
+    workers = GuestWorkers(0, threads)
     workers.build("x", lambda: done.append("build"))
     workers.remove(("terminate", "x"), lambda: done.append("removal"))
     threads.left = False
@@ -36,7 +36,7 @@ def test_removal_behind_a_build_is_not_dropped() -> None:
 
 def test_removal_may_be_asked_for_again() -> None:
     threads, done = Threads(), []
-    workers = Workers(0, threads)
+    workers = GuestWorkers(0, threads)
     workers.build("x", lambda: None)
     workers.remove(("terminate", "x"), lambda: done.append("first"))
     threads.left = False

@@ -14,7 +14,7 @@ from minova.objects.network.vif import GroupMembers, Vif
 from minova.objects.servers.build import HostInstances
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import TaskState, VmState
-from minova.virt.driver import Driver
+from minova.virt.driver import ComputeDriver
 from minova.virt.fake import FakeDriver
 from tests.cluster import configure
 from tests.fakes.hypervisor import Hypervisor
@@ -36,7 +36,7 @@ class Conductor:
         return {"one": (VIF,)}
 
 
-def made(driver: Driver, conductor: Any, *, unreported: bool = False) -> Interfaces:
+def made(driver: ComputeDriver, conductor: Any, *, unreported: bool = False) -> Interfaces:
     return Interfaces("h", driver, cast(ConductorApi, conductor), Domains(driver), lambda uuid: unreported)
 
 

@@ -1,12 +1,12 @@
 """Builds that end at the same time are reported together."""
 
 from minova import errors
-from minova.compute.instances.report_queue import Report
+from minova.compute.instances.report_queue import QueuedReport
 from minova.concurrency.batch_queue import QueuedRequest
 from minova.objects.servers.build import BuildReport
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute
 
-Asked = QueuedRequest[Report, None]
+Asked = QueuedRequest[QueuedReport, None]
 
 
 def ended_builds(compute: Compute, *uuids: str) -> list[Asked]:
@@ -17,7 +17,7 @@ def ended_builds(compute: Compute, *uuids: str) -> list[Asked]:
         tracker = compute.manager._nodes.tracker(NODE)
         tracker.instance_claim(CTX, message.instance, 1, message.limits)
         report = BuildReport(ctx=CTX, instance_uuid=uuid, attempt=1, power_state=1)
-        queued.append(Asked(Report(report, tracker)))
+        queued.append(Asked(QueuedReport(report, tracker)))
     compute.conductor.calls.clear()
     return queued
 

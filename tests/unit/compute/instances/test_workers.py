@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from minova.cmd.compute import make_manager as make_compute_manager
-from minova.compute.instances.workers import Workers
+from minova.compute.instances.workers import GuestWorkers
 from minova.compute.manager import ComputeManager
 from minova.objects.requests.request_spec import HostLimits
 from minova.objects.servers.states import PowerState, VmState
@@ -106,7 +106,7 @@ def test_stop_lets_a_running_build_end_and_begins_no_other() -> None:
 
 
 def test_stop_does_not_wait_for_ever() -> None:
-    workers = Workers(1, None)
+    workers = GuestWorkers(1, None)
     gate = threading.Event()
 
     def hang() -> None:
@@ -120,7 +120,7 @@ def test_stop_does_not_wait_for_ever() -> None:
 
 
 def test_what_a_work_lets_through_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    workers = Workers(1, None)
+    workers = GuestWorkers(1, None)
 
     def fail() -> None:
         raise RuntimeError("unforeseen")

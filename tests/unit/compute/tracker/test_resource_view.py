@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from minova.compute.accounting.audit import Finding
+from minova.compute.accounting.audit import AuditResult
 from minova.compute.accounting.node_usage import NodeUsage
 from minova.compute.accounting.usage import Usage
 from minova.compute.tracker.resource_view import log_finding, log_hypervisor_view, validated
 from minova.hardware.pci_devices import ALLOCATED, REMOVED
-from minova.objects.hosts.compute_node import ComputeNode, HypervisorView
+from minova.objects.hosts.compute_node import AvailableResources, ComputeNode
 from minova.objects.hosts.node_audit import Drift
 from minova.objects.hosts.pci import PciDevice
 from minova.objects.servers.states import PowerState
@@ -33,7 +33,7 @@ def lines(caplog: pytest.LogCaptureFixture, before: NodeUsage | None, after: Nod
     nothing: dict[str, Any] = {"inventories": (), "unexpected_domains": (), "attempts": (), "power_states": {}}
     caplog.set_level(logging.INFO)
     caplog.clear()
-    log_finding("n", Finding(node_usage=after, **(nothing | found)), before)
+    log_finding("n", AuditResult(node_usage=after, **(nothing | found)), before)
     return [(record.levelname, record.getMessage()) for record in caplog.records]
 
 
@@ -65,7 +65,7 @@ def test_conflicts_and_other_power_states(caplog: pytest.LogCaptureFixture) -> N
 
 def test_the_view_of_the_hypervisor_is_checked_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    view = HypervisorView(
+    view = AvailableResources(
         node="n",
         hypervisor_hostname="n",
         hypervisor_type="QEMU",

@@ -10,7 +10,7 @@ import pytest
 from minova import errors
 from minova.hardware.cpu_policy import realtime_cpus
 from minova.hardware.demands import host_needs, require_agreement_of
-from minova.hardware.guest.keys import FLAVOR_KEYS, IMAGE_KEYS, Entry, Fate, require_served
+from minova.hardware.guest.keys import FLAVOR_KEYS, IMAGE_KEYS, Fate, KeyEntry, require_served
 from minova.objects.actions.rescue import rescue_device
 from minova.objects.catalogue import disk_config, flavor_extra_specs
 from minova.objects.catalogue.flavor import Flavor
@@ -24,7 +24,7 @@ from minova.objects.servers.instance import Instance
 from minova.scheduler.filters.aggregate_extra_specs import AggregateInstanceExtraSpecsFilter
 from minova.scheduler.filters.compute_capabilities import needs as capability_needs
 from minova.scheduler.filters.image_properties import ImagePropertiesFilter
-from minova.scheduler.hosts.record import Capabilities
+from minova.scheduler.hosts.record import HypervisorCapabilities
 from minova.virt.libvirt.guest_agent import admin_user, requires_quiesce
 from minova.virt.libvirt.inventory.memory_encryption import MemoryEncryption
 from minova.virt.libvirt.storage import boot_files
@@ -52,7 +52,7 @@ SETTINGS = HostSettings(
 )
 VIFS = (Vif(port_id="p1", mac_address="fa:16:3e:00:00:01", network_id="n1"),)
 ALIASES = ['{"name": "gpu", "vendor_id": "10de", "product_id": "1eb8", "device_type": "type-PCI"}']
-FILTER_HOST = Capabilities(
+FILTER_HOST = HypervisorCapabilities(
     hypervisor_type="QEMU",
     hypervisor_version=7_002_000,
     supported_instances=(("x86_64", "qemu", "hvm"),),
@@ -311,7 +311,7 @@ def _xml(flavor: Flavor, image: Image, numa: Any) -> str:
     return guest_xml(instance, settings, node="n", attempt=1, disks=disks, console_log=None, boot_files=files)
 
 
-def having(keys: Mapping[str, Entry], *fates: Fate) -> set[str]:
+def having(keys: Mapping[str, KeyEntry], *fates: Fate) -> set[str]:
     return {key for key, entry in keys.items() if entry.fate in fates}
 
 

@@ -11,11 +11,11 @@ from minova.objects.hosts.cloud import (
     COUNTER_RETENTION,
     MAX_MARKS,
     CloudState,
-    Mark,
+    CounterMark,
+    DatabaseState,
     MarkKey,
-    Seen,
-    Shown,
-    Verdict,
+    WitnessRecord,
+    WitnessVerdict,
     is_shown,
     judge,
     learned,
@@ -27,32 +27,32 @@ SECRET = "0f" * 32
 KEY = MarkKey(SECRET)
 
 
-def seal(mark: Mark, history: str = "first") -> Mark:
+def seal(mark: CounterMark, history: str = "first") -> CounterMark:
     return KEY.sealed("cloud", history, mark)
 
 
-A, B = seal(Mark("a", 7, NOW - 60)), seal(Mark("b", 3, NOW - 90))
-SEEN = Seen(uuid="cloud", history="first", marks=(A, B))
+A, B = seal(CounterMark("a", 7, NOW - 60)), seal(CounterMark("b", 3, NOW - 90))
+SEEN = WitnessRecord(uuid="cloud", history="first", marks=(A, B))
 
 
-def shown(**values: object) -> Shown:
+def shown(**values: object) -> DatabaseState:
     kept: dict[str, object] = {"uuid": "cloud", "history": "first", "numbers": {"a": 7, "b": 3}, "now": NOW, "key": KEY}
-    return Shown(**kept | values)  # type: ignore[arg-type]
+    return DatabaseState(**kept | values)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("database", "verdict"),
     [
-        (shown(), Verdict.AGREES),
-        (shown(numbers={"a": 8, "b": 300, "c": 1}), Verdict.AGREES),
-        (shown(numbers={"a": 6, "b": 3}), Verdict.LOST),
-        (shown(numbers={"b": 3}), Verdict.LOST),
-        (shown(numbers={}, now=NOW - 3600), Verdict.LOST),
-        (shown(numbers={}, now=NOW + COUNTER_RETENTION), Verdict.AGREES),
-        (shown(history="second"), Verdict.LOST),
-        (shown(history="second", is_past=True, numbers={}), Verdict.PAST),
-        (shown(uuid="other", history="other"), Verdict.OTHER_CLOUD),
-        (shown(uuid=None), Verdict.UNKNOWN),
+        (shown(), WitnessVerdict.AGREES),
+        (shown(numbers={"a": 8, "b": 300, "c": 1}), WitnessVerdict.AGREES),
+        (shown(numbers={"a": 6, "b": 3}), WitnessVerdict.LOST),
+        (shown(numbers={"b": 3}), WitnessVerdict.LOST),
+        (shown(numbers={}, now=NOW - 3600), WitnessVerdict.LOST),
+        (shown(numbers={}, now=NOW + COUNTER_RETENTION), WitnessVerdict.AGREES),
+        (shown(history="second"), WitnessVerdict.LOST),
+        (shown(history="second", is_past=True, numbers={}), WitnessVerdict.PAST),
+        (shown(uuid="other", history="other"), WitnessVerdict.OTHER_CLOUD),
+        (shown(uuid=None), WitnessVerdict.UNKNOWN),
     ],
     ids=[
         "as seen",
@@ -67,7 +67,7 @@ def shown(**values: object) -> Shown:
         "no identity",
     ],
 )
-def test_verdict(database: Shown, verdict: Verdict) -> None:
+def test_verdict(database: DatabaseState, verdict: WitnessVerdict) -> None:
     assert judge(SEEN, database).verdict is verdict
 
 
@@ -80,8 +80,8 @@ def test_a_seal_is_an_hmac_of_all_that_the_mark_says() -> None:
     assert A.seal == hmac.new(SECRET.encode(), text.encode(), hashlib.sha256).hexdigest()[:32]
 
 
-def altered(**values: object) -> Seen:
-    return Seen(uuid="cloud", history="first", marks=(msgspec.structs.replace(A, **values), B))
+def altered(**values: object) -> WitnessRecord:
+    return WitnessRecord(uuid="cloud", history="first", marks=(msgspec.structs.replace(A, **values), B))
 
 
 FORGED = {
@@ -91,36 +91,40 @@ FORGED = {
     "another counter": altered(counter="c"),
     "a later time": altered(counter="ended", at=NOW),
     "the seal of another mark": altered(number=900, seal=B.seal),
-    "a mark of another history": altered(number=900, seal=seal(Mark("a", 900, NOW - 60), "second").seal),
-    "a seal of another cloud": altered(number=900, seal=KEY.sealed("other", "first", Mark("a", 900, NOW - 60)).seal),
-    "a seal with another secret": altered(seal=MarkKey("1" * 64).sealed("cloud", "first", Mark("a", 7, NOW)).seal),
+    "a mark of another history": altered(number=900, seal=seal(CounterMark("a", 900, NOW - 60), "second").seal),
+    "a seal of another cloud": altered(
+        number=900, seal=KEY.sealed("other", "first", CounterMark("a", 900, NOW - 60)).seal
+    ),
+    "a seal with another secret": altered(
+        seal=MarkKey("1" * 64).sealed("cloud", "first", CounterMark("a", 7, NOW)).seal
+    ),
     "half a seal": altered(number=900, seal=A.seal[:16]),
     "no ASCII": altered(counter="\ud800\0é", seal="\ud800é"),
     "no number": altered(number=10**4000, at=float("nan")),
-    "a made-up history": Seen(uuid="cloud", history="made up", marks=SEEN.marks),
-    "a made-up history without marks": Seen(uuid="cloud", history="made up"),
+    "a made-up history": WitnessRecord(uuid="cloud", history="made up", marks=SEEN.marks),
+    "a made-up history without marks": WitnessRecord(uuid="cloud", history="made up"),
 }
 
 
 @pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED.keys())
-def test_what_no_conductor_has_sealed_is_no_evidence(forged: Seen) -> None:
-    assert judge(forged, shown()).verdict is Verdict.UNSEALED
+def test_what_no_conductor_has_sealed_is_no_evidence(forged: WitnessRecord) -> None:
+    assert judge(forged, shown()).verdict is WitnessVerdict.UNSEALED
 
 
 def test_a_forged_mark_does_not_hide_a_sealed_one() -> None:
-    forged = msgspec.structs.replace(SEEN, marks=(Mark("x", 1, NOW, "made up"), A))
-    assert judge(forged, shown(numbers={"a": 6})).verdict is Verdict.LOST
+    forged = msgspec.structs.replace(SEEN, marks=(CounterMark("x", 1, NOW, "made up"), A))
+    assert judge(forged, shown(numbers={"a": 6})).verdict is WitnessVerdict.LOST
 
 
 def test_without_the_secret_no_mark_is_evidence() -> None:
-    assert judge(SEEN, shown(numbers={}, key=None)).verdict is Verdict.UNSEALED
+    assert judge(SEEN, shown(numbers={}, key=None)).verdict is WitnessVerdict.UNSEALED
 
 
 def test_a_real_mark_that_is_sent_again_agrees() -> None:
     """Counters only rise, and an ended history is known as ended: so a mark that was kept for long says nothing new."""
-    assert judge(SEEN, shown(numbers={"a": 9000, "b": 3})).verdict is Verdict.AGREES
-    assert judge(SEEN, shown(history="second", is_past=True, numbers={})).verdict is Verdict.PAST
-    assert judge(SEEN, shown(numbers={}, now=NOW + COUNTER_RETENTION)).verdict is Verdict.AGREES
+    assert judge(SEEN, shown(numbers={"a": 9000, "b": 3})).verdict is WitnessVerdict.AGREES
+    assert judge(SEEN, shown(history="second", is_past=True, numbers={})).verdict is WitnessVerdict.PAST
+    assert judge(SEEN, shown(numbers={}, now=NOW + COUNTER_RETENTION)).verdict is WitnessVerdict.AGREES
 
 
 def test_only_so_many_marks_are_looked_at() -> None:
@@ -140,28 +144,35 @@ def test_no_text_shows_the_secret(show: Callable[[object], str]) -> None:
 
 
 def test_a_witness_keeps_the_highest_number_of_each_counter() -> None:
-    state = CloudState(uuid="cloud", history="first", marks=(Mark("a", 5, NOW), Mark("b", 4, NOW)))
-    assert set(learned(SEEN, state).marks) == {A, Mark("b", 4, NOW)}
+    state = CloudState(uuid="cloud", history="first", marks=(CounterMark("a", 5, NOW), CounterMark("b", 4, NOW)))
+    assert set(learned(SEEN, state).marks) == {A, CounterMark("b", 4, NOW)}
 
 
 def test_a_witness_keeps_the_newest_counters() -> None:
-    seen = Seen(uuid="cloud", history="first")
+    seen = WitnessRecord(uuid="cloud", history="first")
     for number in range(2 * MAX_MARKS):
-        mark = Mark(f"counter {number}", 1, NOW + number)
+        mark = CounterMark(f"counter {number}", 1, NOW + number)
         seen = learned(seen, CloudState(uuid="cloud", history="first", marks=(mark,)))
     assert [mark.counter for mark in seen.marks] == [f"counter {n}" for n in range(MAX_MARKS, 2 * MAX_MARKS)]
 
 
 def test_a_new_history_replaces_all_marks() -> None:
-    state = CloudState(uuid="cloud", history="second", marks=(Mark("c", 1, NOW),))
-    assert learned(SEEN, state) == Seen(uuid="cloud", history="second", marks=(Mark("c", 1, NOW),))
+    state = CloudState(uuid="cloud", history="second", marks=(CounterMark("c", 1, NOW),))
+    assert learned(SEEN, state) == WitnessRecord(uuid="cloud", history="second", marks=(CounterMark("c", 1, NOW),))
 
 
 @pytest.mark.parametrize(
     ("marks", "is_confirmed"),
-    [((Mark("a", 7, NOW),), True), ((Mark("a", 6, NOW),), False), ((Mark("b", 9, NOW),), False), ((), False)],
+    [
+        ((CounterMark("a", 7, NOW),), True),
+        ((CounterMark("a", 6, NOW),), False),
+        ((CounterMark("b", 9, NOW),), False),
+        ((), False),
+    ],
     ids=["the newest", "less", "another counter", "nothing"],
 )
-def test_a_state_that_shows_the_newest_mark_needs_no_comparison(marks: tuple[Mark, ...], is_confirmed: bool) -> None:
+def test_a_state_that_shows_the_newest_mark_needs_no_comparison(
+    marks: tuple[CounterMark, ...], is_confirmed: bool
+) -> None:
     assert is_shown(SEEN, CloudState(uuid="cloud", history="first", marks=marks)) is is_confirmed
     assert not is_shown(SEEN, CloudState(uuid="cloud", history="second", marks=marks))

@@ -6,10 +6,10 @@ import pytest
 
 from minova import errors
 from minova.objects.network import addresses
-from minova.objects.network.network import Pool
+from minova.objects.network.network import AllocationPool
 from minova.objects.network.vif import bridge_name, network_name, tap_name
 
-POOLS = (Pool(start="10.1.0.2", end="10.1.0.4"), Pool(start="10.1.0.8", end="10.1.0.9"))
+POOLS = (AllocationPool(start="10.1.0.2", end="10.1.0.4"), AllocationPool(start="10.1.0.8", end="10.1.0.9"))
 EVERY = ["10.1.0.2", "10.1.0.3", "10.1.0.4", "10.1.0.8", "10.1.0.9"]
 
 
@@ -24,7 +24,7 @@ def test_candidates_are_every_address_once_from_the_one_after_the_last(last: str
 
 
 def test_first_free_address_is_found_without_counting_the_pool() -> None:
-    wide = (Pool(start="2001:db8::1", end="2001:db8::ffff:ffff:ffff:ffff"),)
+    wide = (AllocationPool(start="2001:db8::1", end="2001:db8::ffff:ffff:ffff:ffff"),)
     assert addresses.first_free(wide, {"2001:db8::1", "2001:db8::2"}) == "2001:db8::3"
     assert addresses.first_free(POOLS, set(EVERY)) is None
     assert addresses.first_free((), ()) is None

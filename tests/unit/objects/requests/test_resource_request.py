@@ -12,8 +12,16 @@ from minova.hardware.numa_constraints import numa_constraints
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.requests.request_spec import RequestSpec
 from minova.objects.requests.resource_request import claimed_as, resource_alternatives
-from minova.placement.audit.judge import Consumer, Holding, Instance, Kind, Offer, judge, known_alternatives
-from minova.scheduler.request.filters import Options, apply_request_filters
+from minova.placement.audit.judge import (
+    AuditedConsumer,
+    AuditedInstance,
+    FindingKind,
+    Holding,
+    Offer,
+    judge,
+    known_alternatives,
+)
+from minova.scheduler.request.filters import RequestFilterOptions, apply_request_filters
 
 SIZE = {"MEMORY_MB": 512, "DISK_GB": 1}
 
@@ -101,11 +109,11 @@ FLAVORS = st.builds(
 
 def spec_of(wanted: Flavor) -> RequestSpec:
     spec = RequestSpec(flavor=wanted, numa_topology=numa_constraints(wanted, {}))
-    return apply_request_filters(spec, (), Options())
+    return apply_request_filters(spec, (), RequestFilterOptions())
 
 
-def instance_of(wanted: Flavor, **tree: dict[str, int]) -> Instance:
-    return Instance(
+def instance_of(wanted: Flavor, **tree: dict[str, int]) -> AuditedInstance:
+    return AuditedInstance(
         host="a",
         node="a",
         state="active",
@@ -121,8 +129,8 @@ def holding(provider: str, resources: dict[str, int]) -> Holding:
     return Holding(provider_uuid=provider, provider_name=provider, root_uuid="a", of_node=True, resources=resources)
 
 
-def audit_of(instance: Instance, *holdings: Holding) -> Any:
-    return judge(Consumer(uuid="i", holdings=holdings, instance=instance, busy=False))
+def audit_of(instance: AuditedInstance, *holdings: Holding) -> Any:
+    return judge(AuditedConsumer(uuid="i", holdings=holdings, instance=instance, busy=False))
 
 
 @given(wanted=FLAVORS, more=st.sampled_from([{}, {"CUSTOM_BANDWIDTH": 5}]))
@@ -141,7 +149,7 @@ def test_what_it_heals_is_right_afterwards_and_touches_nothing_else(wanted: Flav
     held = {name: amount for name, amount in {**spec.resources, **wrong, "CUSTOM_OTHER": 3}.items() if amount}
     verdict = audit_of(instance, holding("a", held))
     assume(verdict is not None)
-    assert verdict.finding.kind is Kind.WRONG_AMOUNT
+    assert verdict.finding.kind is FindingKind.WRONG_AMOUNT
     healed = verdict.allocations
     assert healed["a"]["CUSTOM_OTHER"] == 3
     total = {name: amount for resources in healed.values() for name, amount in resources.items()}

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minova.objects.servers.states import PowerState, VmState
-from minova.objects.unexpected.removal_rules import DomainRow, Verdict, verdict
+from minova.objects.unexpected.removal_rules import DomainRow, DomainVerdict, verdict
 
-EXPECTED, REMOVE, NO_ROW, NEWER, MISPLACED, *_ = Verdict
+EXPECTED, REMOVE, NO_ROW, NEWER, MISPLACED, *_ = DomainVerdict
 
 
 def row(vm_state: VmState = VmState.ACTIVE, host: str | None = "other", **more: Any) -> DomainRow:
@@ -17,7 +17,7 @@ def row(vm_state: VmState = VmState.ACTIVE, host: str | None = "other", **more: 
 
 
 # (sentence, the domain's attempt, is it on?, row, verdict)
-CASES: list[tuple[str, int | None, bool, DomainRow | None, Verdict]] = [
+CASES: list[tuple[str, int | None, bool, DomainRow | None, DomainVerdict]] = [
     ("no row proves nothing", 2, True, None, NO_ROW),
     ("on the host of its row", 2, True, row(is_here=True), EXPECTED),
     ("a later attempt than its row on the same host", 3, True, row(is_here=True), NEWER),
@@ -73,12 +73,12 @@ CASES: list[tuple[str, int | None, bool, DomainRow | None, Verdict]] = [
 @pytest.mark.parametrize(
     ("attempt", "is_on", "row", "expected"), [case[1:] for case in CASES], ids=[c[0] for c in CASES]
 )
-def test_verdicts(attempt: int | None, is_on: bool, row: DomainRow | None, expected: Verdict) -> None:
+def test_verdicts(attempt: int | None, is_on: bool, row: DomainRow | None, expected: DomainVerdict) -> None:
     state = PowerState.RUNNING if is_on else PowerState.SHUTDOWN
     assert verdict(attempt, state, row) is expected
 
 
-ACCEPTED: list[tuple[str, int, bool, DomainRow, Verdict]] = [
+ACCEPTED: list[tuple[str, int, bool, DomainRow, DomainVerdict]] = [
     (
         "a later attempt is being built on the same host",
         1,
@@ -102,7 +102,7 @@ ACCEPTED: list[tuple[str, int, bool, DomainRow, Verdict]] = [
     ("attempt", "is_on", "row", "expected"), [case[1:] for case in ACCEPTED], ids=[case[0] for case in ACCEPTED]
 )
 def test_an_attempt_whose_success_was_accepted_was_not_given_up(
-    attempt: int, is_on: bool, row: DomainRow, expected: Verdict
+    attempt: int, is_on: bool, row: DomainRow, expected: DomainVerdict
 ) -> None:
     state = PowerState.RUNNING if is_on else PowerState.SHUTDOWN
     assert verdict(attempt, state, row, accepted=True) is expected

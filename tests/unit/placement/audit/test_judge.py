@@ -2,13 +2,13 @@ import msgspec
 import pytest
 
 from minova.placement.audit.judge import (
-    Consumer,
+    AuditedConsumer,
+    AuditedInstance,
+    AuditedMove,
+    FindingKind,
     Holding,
-    Instance,
-    Kind,
-    Move,
     Offer,
-    Provider,
+    ProviderWithoutNode,
     UsedAmount,
     judge,
     judge_move,
@@ -16,7 +16,7 @@ from minova.placement.audit.judge import (
     judge_used,
 )
 
-ON_A = Instance(
+ON_A = AuditedInstance(
     host="a",
     node="a",
     state="active",
@@ -51,30 +51,30 @@ def holding_of(provider: str, root: str = "", *, node: bool = True, **resources:
         (None, [holding_of("a")], True, None, None),
         (ON_A, [holding_of("b")], True, None, None),
         (ON_A, [], True, None, None),
-        (None, [holding_of("a")], False, Kind.WITHOUT_INSTANCE, {}),
-        (NOWHERE, [holding_of("a")], False, Kind.WITHOUT_INSTANCE, {}),
-        (ON_A, [], False, Kind.WITHOUT_ALLOCATION, {"a": {"VCPU": 2}}),
+        (None, [holding_of("a")], False, FindingKind.WITHOUT_INSTANCE, {}),
+        (NOWHERE, [holding_of("a")], False, FindingKind.WITHOUT_INSTANCE, {}),
+        (ON_A, [], False, FindingKind.WITHOUT_ALLOCATION, {"a": {"VCPU": 2}}),
         (
             ON_A,
             [holding_of("store", node=False)],
             False,
-            Kind.WITHOUT_ALLOCATION,
+            FindingKind.WITHOUT_ALLOCATION,
             {"store": {"VCPU": 2}, "a": {"VCPU": 2}},
         ),
-        (ON_A, [holding_of("b", VCPU=3)], False, Kind.WRONG_PROVIDER, {"a": {"VCPU": 3}}),
-        (ON_A, [holding_of("b"), holding_of("c")], False, Kind.WRONG_PROVIDER, {"a": {"VCPU": 4}}),
-        (ON_A, [holding_of("a"), holding_of("b")], False, Kind.WRONG_PROVIDER, {"a": {"VCPU": 2}}),
-        (ON_A, [holding_of("numa0", "a"), holding_of("b")], False, Kind.WRONG_PROVIDER, {"numa0": {"VCPU": 2}}),
+        (ON_A, [holding_of("b", VCPU=3)], False, FindingKind.WRONG_PROVIDER, {"a": {"VCPU": 3}}),
+        (ON_A, [holding_of("b"), holding_of("c")], False, FindingKind.WRONG_PROVIDER, {"a": {"VCPU": 4}}),
+        (ON_A, [holding_of("a"), holding_of("b")], False, FindingKind.WRONG_PROVIDER, {"a": {"VCPU": 2}}),
+        (ON_A, [holding_of("numa0", "a"), holding_of("b")], False, FindingKind.WRONG_PROVIDER, {"numa0": {"VCPU": 2}}),
     ],
 )
 def test_what_a_consumer_should_hold(
-    instance: Instance | None,
+    instance: AuditedInstance | None,
     holdings: list[Holding],
     busy: bool,
-    kind: Kind | None,
+    kind: FindingKind | None,
     should_hold: dict[str, dict[str, int]] | None,
 ) -> None:
-    verdict = judge(Consumer(uuid="i", holdings=holdings, instance=instance, busy=busy))
+    verdict = judge(AuditedConsumer(uuid="i", holdings=holdings, instance=instance, busy=busy))
     assert (verdict and verdict.finding.kind) == kind
     assert (verdict and verdict.allocations) == should_hold
 
@@ -170,16 +170,16 @@ def test_amounts_and_providers_of_what_an_instance_should_hold(
     alternatives: list[dict[str, int]], holdings: list[Holding], should_hold: dict[str, dict[str, int]]
 ) -> None:
     instance = msgspec.structs.replace(ON_A, alternatives=alternatives, tree=TREE)
-    verdict = judge(Consumer(uuid="i", holdings=holdings, instance=instance, busy=False))
+    verdict = judge(AuditedConsumer(uuid="i", holdings=holdings, instance=instance, busy=False))
     assert verdict is not None
-    assert verdict.finding.kind == (Kind.WRONG_AMOUNT if holdings else Kind.WITHOUT_ALLOCATION)
+    assert verdict.finding.kind == (FindingKind.WRONG_AMOUNT if holdings else FindingKind.WITHOUT_ALLOCATION)
     assert verdict.allocations == should_hold
 
 
 @pytest.mark.parametrize("holdings", [[], [holding_of("a")], [holding_of("a", VCPU=7)]])
 def test_amounts_of_a_flavor_that_cannot_be_read_are_not_judged(holdings: list[Holding]) -> None:
     instance = msgspec.structs.replace(ON_A, alternatives=())
-    assert judge(Consumer(uuid="i", holdings=holdings, instance=instance, busy=False)) is None
+    assert judge(AuditedConsumer(uuid="i", holdings=holdings, instance=instance, busy=False)) is None
 
 
 @pytest.mark.parametrize(
@@ -221,8 +221,10 @@ def test_amounts_of_a_flavor_that_cannot_be_read_are_not_judged(holdings: list[H
         ([], ON_A, "active on a, of which it holds nothing", "allocate VCPU=2 on a"),
     ],
 )
-def test_texts_of_a_finding(holdings: list[Holding], instance: Instance | None, detail: str, remedy: str) -> None:
-    verdict = judge(Consumer(uuid="i", holdings=holdings, instance=instance, busy=False))
+def test_texts_of_a_finding(
+    holdings: list[Holding], instance: AuditedInstance | None, detail: str, remedy: str
+) -> None:
+    verdict = judge(AuditedConsumer(uuid="i", holdings=holdings, instance=instance, busy=False))
     assert verdict is not None
     assert (verdict.finding.detail, verdict.finding.remedy) == (detail, remedy)
     assert verdict.finding.provider_uuid == (holdings[0].provider_uuid if holdings else "a")
@@ -246,7 +248,7 @@ def test_texts_of_a_finding(holdings: list[Holding], instance: Instance | None, 
 def test_a_move_that_is_over_holds_nothing(
     holdings: list[Holding], status: str | None, owes: bool, detail: str | None
 ) -> None:
-    finding = judge_move(Move(uuid="m", holdings=holdings, status=status, owes=owes))
+    finding = judge_move(AuditedMove(uuid="m", holdings=holdings, status=status, owes=owes))
     assert (finding and (finding.detail, finding.provider_uuid)) == (detail and (detail, "a"))
 
 
@@ -266,7 +268,7 @@ def test_wrong_used(used: int | None, allocated: int, detail: str, remedy: str) 
 
 
 def test_provider_without_node_and_consumers_is_deleted() -> None:
-    assert judge_provider(Provider(uuid="a", name="a", consumers=0)).remedy == "delete the provider"
-    held = judge_provider(Provider(uuid="a", name="a", consumers=2))
+    assert judge_provider(ProviderWithoutNode(uuid="a", name="a", consumers=0)).remedy == "delete the provider"
+    held = judge_provider(ProviderWithoutNode(uuid="a", name="a", consumers=2))
     assert held.remedy == "delete the provider, once nothing of it is held"
     assert held.detail.endswith("and 2 consumers hold something of it")

@@ -6,7 +6,7 @@ from itertools import islice
 import pytest
 
 from minova.placement.candidates.combine import Candidate, Combiner
-from minova.placement.candidates.request import CandidateRequest, Group
+from minova.placement.candidates.request import CandidateRequest, RequestGroup
 from minova.placement.candidates.tree import SHARES, Node, Tree, sharing_with
 from minova.placement.limits.inventory_checks import InventoryUsage
 
@@ -50,13 +50,13 @@ def tree_of(text: str, shared: str = "") -> Tree:
     return Tree(nodes[0], nodes, sharing_with(nodes, others), parents)
 
 
-def asks(*groups: Group, **wide: object) -> CandidateRequest:
+def asks(*groups: RequestGroup, **wide: object) -> CandidateRequest:
     return CandidateRequest(groups=groups, **wide)  # type: ignore[arg-type]
 
 
-def group(suffix: str = "", asked: str = "", **more: object) -> Group:
+def group(suffix: str = "", asked: str = "", **more: object) -> RequestGroup:
     resources = {name: int(amount) for name, amount in (word.split("=") for word in asked.split())}
-    return Group(suffix=suffix, resources=resources, **more)  # type: ignore[arg-type]
+    return RequestGroup(suffix=suffix, resources=resources, **more)  # type: ignore[arg-type]
 
 
 def all_of(request: CandidateRequest, tree: Tree, in_trees: dict[str, int] | None = None) -> list[Candidate]:
@@ -97,7 +97,7 @@ def traits(*names: str) -> frozenset[str]:
         ([group(asked="PCPU=1", required=(traits("X"),))], []),
     ],
 )
-def test_which_provider_serves_which_group(asked: list[Group], answer: list[str]) -> None:
+def test_which_provider_serves_which_group(asked: list[RequestGroup], answer: list[str]) -> None:
     assert candidates_of(asks(*asked), tree_of(HOST)) == answer
 
 
@@ -113,7 +113,7 @@ def test_which_provider_serves_which_group(asked: list[Group], answer: list[str]
         ([group("1", "VF=2", forbidden_aggregates=traits("agg"))], ["1:nic0"]),
     ],
 )
-def test_aggregates(asked: list[Group], answer: list[str]) -> None:
+def test_aggregates(asked: list[RequestGroup], answer: list[str]) -> None:
     assert candidates_of(asks(*asked), tree_of(HOST)) == answer
 
 
@@ -203,7 +203,7 @@ def devices(count: int, of_each: int) -> Tree:
     return tree_of("\n".join(["host VCPU=8", *(f"pci{number}(host) VF={of_each}" for number in range(count))]))
 
 
-def groups(count: int, asked: str = "VF=1") -> Sequence[Group]:
+def groups(count: int, asked: str = "VF=1") -> Sequence[RequestGroup]:
     return [group(f"_{number}", asked) for number in range(count)]
 
 

@@ -4,7 +4,7 @@ from urllib.parse import parse_qsl
 import pytest
 
 from minova.placement.candidates.query import parse
-from minova.placement.candidates.request import CandidateRequest, Group
+from minova.placement.candidates.request import CandidateRequest, RequestGroup
 from minova.placement.errors import BAD_VALUE, DUPLICATE_KEY, MISSING_VALUE, UNDEFINED, BadRequest
 
 A = "aaaaaaaa-0000-4000-8000-000000000000"
@@ -16,7 +16,7 @@ def read(query: str, version: str = "1.39") -> CandidateRequest:
     return parse(parse_qsl(query, keep_blank_values=True), (int(major), int(minor)))
 
 
-def only_group(query: str, version: str = "1.39") -> Group:
+def only_group(query: str, version: str = "1.39") -> RequestGroup:
     (group,) = read(query, version).groups
     return group
 

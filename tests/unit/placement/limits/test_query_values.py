@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from minova.placement.errors import BadRequest
-from minova.placement.limits.query_values import Membership, read_aggregates, read_resources, read_traits, read_uuid
+from minova.placement.limits.query_values import SetCondition, read_aggregates, read_resources, read_traits, read_uuid
 
 A, B, C = (f"{number}" * 8 + "-0000-4000-8000-000000000000" for number in (1, 2, 3))
 LATEST = (1, 39)
@@ -48,13 +48,13 @@ def test_malformed_resources_are_refused(value: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("value", "version", "membership"),
     [
-        ("A", (1, 0), Membership((traits("A"),))),
-        ("A, B", (1, 21), Membership((traits("A"), traits("B")))),
-        ("!A, B", (1, 22), Membership((traits("B"),), traits("A"))),
-        ("in:A, B", (1, 39), Membership((traits("A", "B"),))),
+        ("A", (1, 0), SetCondition((traits("A"),))),
+        ("A, B", (1, 21), SetCondition((traits("A"), traits("B")))),
+        ("!A, B", (1, 22), SetCondition((traits("B"),), traits("A"))),
+        ("in:A, B", (1, 39), SetCondition((traits("A", "B"),))),
     ],
 )
-def test_traits(value: str, version: tuple[int, int], membership: Membership) -> None:
+def test_traits(value: str, version: tuple[int, int], membership: SetCondition) -> None:
     assert read_traits("required", value, version) == membership
 
 
@@ -77,14 +77,14 @@ def test_malformed_traits_are_refused(value: str, version: tuple[int, int], text
 @pytest.mark.parametrize(
     ("values", "version", "membership"),
     [
-        ([A], (1, 3), Membership((traits(A),))),
-        ([f"in:{A},{B}"], (1, 3), Membership((traits(A, B),))),
-        ([A, f"in:{B}, {C}"], (1, 24), Membership((traits(A), traits(B, C)))),
-        ([f"!{A}", f"!in:{B},{C}"], (1, 32), Membership((), traits(A, B, C))),
-        ([A.replace("-", "").upper()], LATEST, Membership((traits(A),))),
+        ([A], (1, 3), SetCondition((traits(A),))),
+        ([f"in:{A},{B}"], (1, 3), SetCondition((traits(A, B),))),
+        ([A, f"in:{B}, {C}"], (1, 24), SetCondition((traits(A), traits(B, C)))),
+        ([f"!{A}", f"!in:{B},{C}"], (1, 32), SetCondition((), traits(A, B, C))),
+        ([A.replace("-", "").upper()], LATEST, SetCondition((traits(A),))),
     ],
 )
-def test_aggregates(values: list[str], version: tuple[int, int], membership: Membership) -> None:
+def test_aggregates(values: list[str], version: tuple[int, int], membership: SetCondition) -> None:
     assert read_aggregates("member_of", values, version) == membership
 
 

@@ -13,7 +13,7 @@ from minova.objects.hosts.numa import InstanceNUMACell, InstanceNUMATopology
 from minova.objects.requests import required_traits
 from minova.objects.requests.request_spec import PlacementFilter, RequestSpec
 from minova.scheduler.hosts.record import AggregateFacts
-from minova.scheduler.request.filters import Options, apply_request_filters, needs_aggregates, options_of
+from minova.scheduler.request.filters import RequestFilterOptions, apply_request_filters, needs_aggregates, options_of
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
 PLAIN = {"VCPU": 2, "MEMORY_MB": 1024, "DISK_GB": 10}
@@ -32,7 +32,7 @@ def aggregate(number: int, **metadata: str) -> AggregateFacts:
 
 
 def placed(wanted: RequestSpec, *aggregates: AggregateFacts, **options: bool) -> PlacementFilter:
-    return apply_request_filters(wanted, aggregates, Options(**options)).placement
+    return apply_request_filters(wanted, aggregates, RequestFilterOptions(**options)).placement
 
 
 def test_a_plain_request_asks_for_its_flavor_and_for_no_disabled_host() -> None:
@@ -85,7 +85,7 @@ def test_traits(
     ],
 )
 def test_resources(sentence: str, extra_specs: dict[str, str], resources: dict[str, int]) -> None:
-    wanted = apply_request_filters(spec(extra_specs=extra_specs), (), Options())
+    wanted = apply_request_filters(spec(extra_specs=extra_specs), (), RequestFilterOptions())
     assert wanted.resources == resources, sentence
     assert wanted.fallback is None
 
@@ -109,7 +109,7 @@ def test_resources(sentence: str, extra_specs: dict[str, str], resources: dict[s
 def test_what_cannot_be_is_named(extra_specs: dict[str, str], image: dict[str, str], named: str) -> None:
     wrong = spec(image, extra_specs=extra_specs)
     with pytest.raises(errors.BadRequest, match=named):
-        apply_request_filters(wrong, (), Options())
+        apply_request_filters(wrong, (), RequestFilterOptions())
     with pytest.raises(errors.BadRequest, match=named):
         required_traits.check(wrong.flavor, wrong.image)
 
@@ -134,7 +134,7 @@ TENANTS = (
 )
 def test_tenant_aggregates(sentence: str, project: str, options: dict[str, bool], member_of: Any) -> None:
     names = {"limit": "limit_tenants_to_placement_aggregate", "required": "placement_aggregate_required_for_tenants"}
-    query_options = Options(**{names[name]: value for name, value in options.items()})
+    query_options = RequestFilterOptions(**{names[name]: value for name, value in options.items()})
     wanted = RequestSpec(flavor=spec().flavor, project_id=project)
     assert apply_request_filters(wanted, TENANTS, query_options).placement.member_of == member_of, sentence
 
@@ -255,13 +255,16 @@ OTHERS = {"MEMORY_MB": 1024, "DISK_GB": 10}
     ],
 )
 def test_pinned_cpus(sentence: str, wanted: RequestSpec, first: Any, second: Any) -> None:
-    found = apply_request_filters(wanted, (), Options())
+    found = apply_request_filters(wanted, (), RequestFilterOptions())
     assert found.placement.resources == {**first, **OTHERS}, sentence
     assert (found.fallback and found.fallback.resources) == (second and {**second, **OTHERS}), sentence
 
 
 def test_the_second_choice_can_be_switched_off() -> None:
-    assert apply_request_filters(pinned(cell(0, 2)), (), Options(disable_fallback_pcpu_query=True)).fallback is None
+    assert (
+        apply_request_filters(pinned(cell(0, 2)), (), RequestFilterOptions(disable_fallback_pcpu_query=True)).fallback
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -276,7 +279,7 @@ def test_the_second_choice_can_be_switched_off() -> None:
 def test_a_thread_policy_is_a_trait_of_the_first_choice_alone(
     threads: str | None, required: Any, forbidden: Any
 ) -> None:
-    found = apply_request_filters(pinned(cell(0, 2, threads)), (), Options())
+    found = apply_request_filters(pinned(cell(0, 2, threads)), (), RequestFilterOptions())
     assert (found.placement.required_traits, found.placement.forbidden_traits) == (required, forbidden)
     assert found.fallback is not None
     assert (found.fallback.required_traits, found.fallback.forbidden_traits) == ((), (DISABLED,))
@@ -285,21 +288,23 @@ def test_a_thread_policy_is_a_trait_of_the_first_choice_alone(
 @pytest.mark.parametrize(
     ("zone", "options", "needed"),
     [
-        (None, Options(), False),
-        ("z1", Options(), True),
-        (None, Options(limit_tenants_to_placement_aggregate=True), True),
-        (None, Options(enable_isolated_aggregate_filtering=True), True),
-        (None, Options(image_metadata_prefilter=True), False),
+        (None, RequestFilterOptions(), False),
+        ("z1", RequestFilterOptions(), True),
+        (None, RequestFilterOptions(limit_tenants_to_placement_aggregate=True), True),
+        (None, RequestFilterOptions(enable_isolated_aggregate_filtering=True), True),
+        (None, RequestFilterOptions(image_metadata_prefilter=True), False),
     ],
 )
-def test_aggregates_are_read_only_where_a_filter_looks(zone: str | None, options: Options, needed: bool) -> None:
+def test_aggregates_are_read_only_where_a_filter_looks(
+    zone: str | None, options: RequestFilterOptions, needed: bool
+) -> None:
     assert needs_aggregates(spec(availability_zone=zone), options) is needed
 
 
 def test_options_come_from_the_configuration() -> None:
     conf: cfg.ConfigOpts = configuration.new()
     conf([], project="minova", default_config_files=[])
-    assert options_of(conf) == Options()
-    for name in Options._fields:
+    assert options_of(conf) == RequestFilterOptions()
+    for name in RequestFilterOptions._fields:
         conf.set_override(name, True, group="scheduler" if name in conf.scheduler else "workarounds")
-    assert options_of(conf) == Options(*[True] * len(Options._fields))
+    assert options_of(conf) == RequestFilterOptions(*[True] * len(RequestFilterOptions._fields))

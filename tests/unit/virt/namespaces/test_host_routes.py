@@ -5,7 +5,7 @@ import ipaddress
 import pytest
 
 from minova.virt.namespaces.host_routes import (
-    Route,
+    KernelRoute,
     addresses_in,
     overlapping,
     routes_in,
@@ -33,9 +33,9 @@ TRIE = """\
 
 def test_routes_are_read_without_the_default() -> None:
     assert list(routes_in(TABLE.splitlines())) == [
-        Route(destination="192.0.2.0/24", interface="eth0"),
-        Route(destination="10.77.1.0/24", interface="mn7d1f0c520000"),
-        Route(destination="10.77.0.0/16", interface="mnt"),
+        KernelRoute(destination="192.0.2.0/24", interface="eth0"),
+        KernelRoute(destination="10.77.1.0/24", interface="mn7d1f0c520000"),
+        KernelRoute(destination="10.77.0.0/16", interface="mnt"),
     ]
 
 

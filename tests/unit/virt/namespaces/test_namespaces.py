@@ -6,14 +6,21 @@ from pathlib import Path
 import pytest
 
 from minova.virt.namespaces import dnsmasq
-from minova.virt.namespaces.namespaces import Namespaces
-from minova.virt.namespaces.network import Host, LocalNetwork, Option, Record, Subnet, require_interface
+from minova.virt.namespaces.namespaces import NetworkNamespaces
+from minova.virt.namespaces.network import (
+    GuestInterface,
+    HostSubnet,
+    LocalNetwork,
+    NetworkRecord,
+    Option,
+    require_interface,
+)
 
 
 @pytest.mark.parametrize("name", ["", "\0", "a/b", "..", "x" * 16, "eth0\n", "-o x"])
 def test_bug_a_name_that_is_none_breaks_every_later_call(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="is no name of an interface"):
-        Namespaces(tmp_path).track([name])
+        NetworkNamespaces(tmp_path).track([name])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -30,12 +37,12 @@ def test_bug_guests_read_names_and_queries_of_others_at_the_resolver_of_the_host
 def test_bug_many_subnets_make_a_line_that_dnsmasq_does_not_read(tmp_path: Path) -> None:
     ranges = [f"fd00:1111:2222:3333:4444:5555:{number:x}:0/112" for number in range(1, 65)]
     subnets = tuple(
-        Subnet(cidr=each, gateway=each.replace(":0/112", ":1"), mode="slaac", resolvers=(f"2001:db8::{number:x}",))
+        HostSubnet(cidr=each, gateway=each.replace(":0/112", ":1"), mode="slaac", resolvers=(f"2001:db8::{number:x}",))
         for number, each in enumerate(ranges, 1)
     )
     for over in ("", "br0"):
         network = LocalNetwork(network_id=str(uuid.uuid4()), subnets=subnets, over=over)
-        files = dnsmasq.of_network(Record(network=network, index=0, mac=network.mac), tmp_path)
+        files = dnsmasq.of_network(NetworkRecord(network=network, index=0, mac=network.mac), tmp_path)
         lines = files[dnsmasq.CONFIGURATION].splitlines()
         assert max(map(len, lines)) <= 1024
         (servers,) = (line for line in lines if "option6:dns-server" in line)
@@ -43,7 +50,7 @@ def test_bug_many_subnets_make_a_line_that_dnsmasq_does_not_read(tmp_path: Path)
 
 
 def test_a_line_that_dnsmasq_does_not_read_is_refused(tmp_path: Path) -> None:
-    long = Host(mac="fa:16:3e:00:00:01", options=(Option(name="66", value="x" * 1000),))
+    long = GuestInterface(mac="fa:16:3e:00:00:01", options=(Option(name="66", value="x" * 1000),))
     with pytest.raises(ValueError, match="for dnsmasq"):
         dnsmasq.entries([long])
 
@@ -51,5 +58,5 @@ def test_a_line_that_dnsmasq_does_not_read_is_refused(tmp_path: Path) -> None:
 def test_only_bridges_of_the_configuration_are_tracked(tmp_path: Path) -> None:
     for name in ("eth0", "docker0", "mn0123456789ab"):
         with pytest.raises(ValueError, match="bridge_mappings"):
-            Namespaces(tmp_path, bridges=lambda: {"br0"}).track([name])
+            NetworkNamespaces(tmp_path, bridges=lambda: {"br0"}).track([name])
     assert list(tmp_path.iterdir()) == []

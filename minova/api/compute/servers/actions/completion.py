@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.orm import Session
 
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.http.call import Call
 from minova.db.api_queries.instances import InstanceRow
 from minova.objects.actions.action import Arguments
 
 
-class Begin(NamedTuple):
+class ActionStart(NamedTuple):
     """`sent`: the arguments for the conductor.
     `answer`, `status`: for the user. `answer_after`: makes the answer after the conductor has accepted the action.
     `during`: encloses the call of the conductor.
@@ -25,8 +25,10 @@ class Begin(NamedTuple):
     during: AbstractContextManager[None] | None = None
 
 
-Complete = Callable[[Collaborators, Call, Session, InstanceRow, Arguments], Begin]
+Complete = Callable[[ComputeApiCollaborators, Call, Session, InstanceRow, Arguments], ActionStart]
 
 
-def as_they_are(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
-    return Begin(arguments.sent)
+def as_they_are(
+    api: ComputeApiCollaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments
+) -> ActionStart:
+    return ActionStart(arguments.sent)

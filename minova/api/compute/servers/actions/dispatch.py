@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers import consoles, security_groups, servers
 from minova.api.compute.servers.actions import (
     evacuate,
@@ -82,7 +82,7 @@ _ARGUMENTS: Mapping[str, Decoder[Arguments]] = {
 }
 
 
-def act(api: Collaborators, call: Call) -> Any:
+def act(api: ComputeApiCollaborators, call: Call) -> Any:
     """Raises BadRequest if there is no such action, or not exactly one; NotFound if there is no such server, even for
     an unknown action.
     """
@@ -100,7 +100,7 @@ def act(api: Collaborators, call: Call) -> Any:
     return _AT_ONCE[name](api, call, arguments)
 
 
-def dry_run(api: Collaborators, call: Call) -> Any:
+def dry_run(api: ComputeApiCollaborators, call: Call) -> Any:
     """Raises BadRequest if the body does not hold exactly one action that moves the server. Raises as the action does."""
     name = next(iter(call.body)) if len(call.body) == 1 else ""
     if name not in DRY_RUN_POLICIES:
@@ -115,7 +115,7 @@ def dry_run(api: Collaborators, call: Call) -> Any:
     return evacuate.dry_run_answer(call, answer)
 
 
-def start(api: Collaborators, call: Call, key: str, body: Any) -> Any:
+def start(api: ComputeApiCollaborators, call: Call, key: str, body: Any) -> Any:
     """Answers as soon as the conductor has stored the action; `changePassword` when the action has ended.
 
     Raises Conflict if the server's state does not allow the action, BadRequest if the arguments are wrong.

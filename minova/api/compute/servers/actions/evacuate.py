@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers import guest_data, servers
 from minova.api.compute.servers.attributes.diagnosis import redact_for
 from minova.api.http.call import Call
@@ -45,7 +45,7 @@ _ARGUMENTS = Decoder(EvacuateArguments)
 STOPS = "2.95"
 
 
-def evacuate(api: Collaborators, call: Call, body: Any) -> dict[str, Any] | None:
+def evacuate(api: ComputeApiCollaborators, call: Call, body: Any) -> dict[str, Any] | None:
     """Answers as soon as the conductor has stored it. Until 2.13 the answer has the password, as in Nova.
 
     Raises BadRequest if the body is invalid, or the server's host is not down; NotFound if there is no such host;
@@ -58,13 +58,13 @@ def evacuate(api: Collaborators, call: Call, body: Any) -> dict[str, Any] | None
     return {"adminPass": request.admin_password} if shows_password else None
 
 
-def dry_run(api: Collaborators, call: Call, body: Any) -> dict[str, Any]:
+def dry_run(api: ComputeApiCollaborators, call: Call, body: Any) -> dict[str, Any]:
     """Raises as `evacuate`."""
     uuid, request = _checked(api, call, body)
     return dry_run_answer(call, api.conductor.preview_evacuation(call.ctx, instance_uuid=uuid, request=request))
 
 
-def _checked(api: Collaborators, call: Call, body: Any) -> tuple[str, EvacuationRequest]:
+def _checked(api: ComputeApiCollaborators, call: Call, body: Any) -> tuple[str, EvacuationRequest]:
     """Returns the server's uuid and what is requested of it."""
     with api.db.read() as session:
         row = servers.find(call, session)
@@ -133,6 +133,6 @@ def _password(arguments: EvacuateArguments, shared: bool | None) -> str | None:
     return None if shared else guest_data.new_password()
 
 
-ACTIONS: Mapping[str, Callable[[Collaborators, Call, Any], Any]] = {ACTION: evacuate}
+ACTIONS: Mapping[str, Callable[[ComputeApiCollaborators, Call, Any], Any]] = {ACTION: evacuate}
 POLICIES = {ACTION: "os_compute_api:os-evacuate"}
-DRY_RUNS: Mapping[str, Callable[[Collaborators, Call, Any], Any]] = {ACTION: dry_run}
+DRY_RUNS: Mapping[str, Callable[[ComputeApiCollaborators, Call, Any], Any]] = {ACTION: dry_run}

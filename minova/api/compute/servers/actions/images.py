@@ -12,8 +12,8 @@ from oslo_config import cfg
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
-from minova.api.compute.servers.actions.completion import Begin, Complete
+from minova.api.compute.collaborators import ComputeApiCollaborators
+from minova.api.compute.servers.actions.completion import ActionStart, Complete
 from minova.api.http import names
 from minova.api.http.call import Call
 from minova.db import quotas
@@ -72,14 +72,18 @@ def image_of(
     )
 
 
-def _create_image(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
+def _create_image(
+    api: ComputeApiCollaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments
+) -> ActionStart:
     """Adds the record of the image, which the conductor stores together with the task."""
     assert isinstance(arguments, CreateImageArguments)
     image = image_of(api.conf, call, session, row, arguments.name, arguments.metadata)
     return begin_with(api, call, image, _name(call, image))
 
 
-def _create_backup(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
+def _create_backup(
+    api: ComputeApiCollaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments
+) -> ActionStart:
     """Adds the record of the image, as `_create_image`. With a rotation of 0 no image is left, so the answer names
     none.
     """
@@ -98,14 +102,14 @@ def _name(call: Call, image: Image) -> dict[str, str] | None:
     return None
 
 
-def begin_with(api: Collaborators, call: Call, image: Image, answer: Any = None, **sent: Any) -> Begin:
+def begin_with(api: ComputeApiCollaborators, call: Call, image: Image, answer: Any = None, **sent: Any) -> ActionStart:
     """Returns the begin of an action that makes this image."""
     arguments = {**sent, "image": msgspec.to_builtins(image)}
-    return Begin(arguments, answer, during=_announced(api, call, image, arguments))
+    return ActionStart(arguments, answer, during=_announced(api, call, image, arguments))
 
 
 @contextmanager
-def _announced(api: Collaborators, call: Call, image: Image, sent: dict[str, Any]) -> Iterator[None]:
+def _announced(api: ComputeApiCollaborators, call: Call, image: Image, sent: dict[str, Any]) -> Iterator[None]:
     """Announces the image to the image service. Withdraws it if the conductor refuses the action."""
     image = api.images.announce(call, image)
     sent["image"] = msgspec.to_builtins(image)

@@ -14,7 +14,7 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers import servers
 from minova.api.compute.servers.networks import neutron, neutron_servers
 from minova.api.compute.servers.networks import requested as networks
@@ -79,41 +79,41 @@ BODY_HISTORY = History(NewAttachment, added("2.49", "tag"))
 ANSWER_HISTORY = History(AttachmentView, added("2.70", "tag"))
 
 
-def index(api: Collaborators, call: Call) -> dict[str, Any]:
+def index(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         row = servers.find(call, session)
         own = [_view(call, port) for port in ports.of_instance(session, row.uuid)]
         return {
             "interfaceAttachments": own
-            + [_neutron_view(call, one) for one in neutron_ports.of_instance(session, row.uuid)]
+            + [_neutron_view(call, neutron_port) for neutron_port in neutron_ports.of_instance(session, row.uuid)]
         }
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         row = servers.find(call, session)
-        known = _of_neutron(call, session, row)
-        view = _view(call, _port(call, session, row)) if known is None else _neutron_view(call, known)
+        neutron_port = _of_neutron(call, session, row)
+        view = _view(call, _port(call, session, row)) if neutron_port is None else _neutron_view(call, neutron_port)
         return {"interfaceAttachment": view}
 
 
-def create(api: Collaborators, call: Call) -> dict[str, Any]:
+def create(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Answers when the guest has the interface. The status is 500 if it could not be attached."""
-    wanted: NewAttachment = call.body.attachment
-    net_id, port_id = _text(wanted.net_id), _text(wanted.port_id)
-    address = None if isinstance(wanted.fixed_ips, Unset) else wanted.fixed_ips[0].ip_address
+    attachment: NewAttachment = call.body.attachment
+    net_id, port_id = _text(attachment.net_id), _text(attachment.port_id)
+    address = None if isinstance(attachment.fixed_ips, Unset) else attachment.fixed_ips[0].ip_address
     if net_id is not None and port_id is not None:
         raise errors.BadRequest("Must not input both network_id and port_id")
     if address is not None and net_id is None:
         raise errors.BadRequest("Must input network_id when request IP address")
     with api.db.read() as session:
         row = servers.find(call, session)
-        nic = networks.Nic(uuid=net_id, port=port_id, fixed_ip=address, tag=_text(wanted.tag))
+        nic = networks.Nic(uuid=net_id, port=port_id, fixed_ip=address, tag=_text(attachment.tag))
         if api.neutron is None:
             interface = networks.new_interface(session, call, row.project_id, nic, str(uuid.uuid4()))
     if api.neutron is not None:
         return _attach_neutrons(api, call, row, nic)
-    interface = msgspec.structs.replace(interface, tag=_text(wanted.tag))
+    interface = msgspec.structs.replace(interface, tag=_text(attachment.tag))
     attached = interface.port_id or interface.id
     with api.waiting.place(row.project_id, MAX_PER_PROJECT):
         try:
@@ -131,7 +131,7 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"interfaceAttachment": _view(call, port)}
 
 
-def _attach_neutrons(api: Collaborators, call: Call, row: InstanceRow, nic: networks.Nic) -> dict[str, Any]:
+def _attach_neutrons(api: ComputeApiCollaborators, call: Call, row: InstanceRow, nic: networks.Nic) -> dict[str, Any]:
     """Makes a new port in Neutron first, so that the answer can name it.
 
     A port that this process leaves behind is deleted with the server.
@@ -148,10 +148,10 @@ def _attach_neutrons(api: Collaborators, call: Call, row: InstanceRow, nic: netw
             raise
         _wait(partial(_has_ended, api, call, row), partial(_failed, row))
     with api.db.read() as session:
-        known = neutron_ports.find(session, row.uuid, interface.port_id or interface.id)
-    if known is None:
+        neutron_port = neutron_ports.find(session, row.uuid, interface.port_id or interface.id)
+    if neutron_port is None:
         raise errors.PortNotFound(f"Port id {interface.port_id or interface.id} could not be found.")
-    return {"interfaceAttachment": _neutron_view(call, known)}
+    return {"interfaceAttachment": _neutron_view(call, neutron_port)}
 
 
 def _require_able(call: Call, row: InstanceRow) -> None:
@@ -167,27 +167,27 @@ def _require_able(call: Call, row: InstanceRow) -> None:
         raise errors.Conflict(refusal)
 
 
-def _is_held(api: Collaborators, port_id: str) -> bool:
+def _is_held(api: ComputeApiCollaborators, port_id: str) -> bool:
     with api.db.read() as session:
         return bool(neutron_ports.held(session, [port_id]))
 
 
 def _of_neutron(call: Call, session: Session, row: InstanceRow) -> models.NeutronPort | None:
     """Returns the port in the path if it is a Neutron port of the server."""
-    wanted = call.path["port_id"]
-    return neutron_ports.find(session, row.uuid, wanted) if len(wanted) <= 36 else None
+    port_id = call.path["port_id"]
+    return neutron_ports.find(session, row.uuid, port_id) if len(port_id) <= 36 else None
 
 
-def delete(api: Collaborators, call: Call) -> None:
+def delete(api: ComputeApiCollaborators, call: Call) -> None:
     """Several requests may run at the same time: the conductor detaches one interface after the other."""
     with api.db.read() as session:
         row = servers.find(call, session)
-        known = _of_neutron(call, session, row)
-        port_id = str(known.port_id) if known is not None else _port(call, session, row).id
+        neutron_port = _of_neutron(call, session, row)
+        port_id = str(neutron_port.port_id) if neutron_port is not None else _port(call, session, row).id
     _start(api, call, row, DETACH_INTERFACE.kind, {"port_id": port_id})
 
 
-def _attach(api: Collaborators, call: Call, row: InstanceRow, arguments: dict[str, Any]) -> bool:
+def _attach(api: ComputeApiCollaborators, call: Call, row: InstanceRow, arguments: dict[str, Any]) -> bool:
     """Returns False while another interface of the server is attached or detached. As in Nova, several requests may run
     at the same time.
     """
@@ -201,7 +201,7 @@ def _attach(api: Collaborators, call: Call, row: InstanceRow, arguments: dict[st
     return True
 
 
-def _start(api: Collaborators, call: Call, row: InstanceRow, kind: str, arguments: dict[str, Any]) -> None:
+def _start(api: ComputeApiCollaborators, call: Call, row: InstanceRow, kind: str, arguments: dict[str, Any]) -> None:
     api.conductor.start_action(
         call.ctx,
         instance_uuid=row.uuid,
@@ -211,7 +211,7 @@ def _start(api: Collaborators, call: Call, row: InstanceRow, kind: str, argument
     )
 
 
-def _is_busy(api: Collaborators, instance_uuid: str) -> bool:
+def _is_busy(api: ComputeApiCollaborators, instance_uuid: str) -> bool:
     """Whether an interface of the server is being attached or detached."""
     with api.db.read() as session:
         return tasks.kind_of(session, instance_uuid) in _KINDS
@@ -227,7 +227,7 @@ def _wait(is_done: Callable[[], bool], late: Callable[[], Exception]) -> None:
         time.sleep(pause)
 
 
-def _has_ended(api: Collaborators, call: Call, row: InstanceRow) -> bool:
+def _has_ended(api: ComputeApiCollaborators, call: Call, row: InstanceRow) -> bool:
     """Whether the attachment has ended.
 
     Raises Conflict if another action has interrupted it, HTTPInternalServerError if it has failed.
@@ -250,10 +250,10 @@ def _failed(row: InstanceRow) -> Exception:
 
 def _port(call: Call, session: Session, row: InstanceRow) -> Port:
     """Returns the port in the path. Raises PortNotFound if it is not a port of the server."""
-    wanted = call.path["port_id"]
-    port = ports.find(session, wanted) if len(wanted) <= 36 else None
+    port_id = call.path["port_id"]
+    port = ports.find(session, port_id) if len(port_id) <= 36 else None
     if port is None or (call.ctx.project_id not in (port.project_id, row.project_id) and not call.ctx.is_admin):
-        raise errors.PortNotFound(f"Port id {wanted[:255]} could not be found.")
+        raise errors.PortNotFound(f"Port id {port_id[:255]} could not be found.")
     if ports.server_of(session, port.id) != row.uuid:
         raise errors.PortNotFound(f"Instance {row.uuid} does not have a port with id {port.id}")
     return port
@@ -271,15 +271,17 @@ def _view(call: Call, port: Port) -> AttachmentView:
     return call.shown(ANSWER_HISTORY, complete)
 
 
-def _neutron_view(call: Call, known: models.NeutronPort) -> AttachmentView:
-    vif = neutron_ports.vif_of(known)
+def _neutron_view(call: Call, neutron_port: models.NeutronPort) -> AttachmentView:
+    vif = neutron_ports.vif_of(neutron_port)
     complete = AttachmentView(
         net_id=vif.network_id,
         port_id=vif.port_id,
         mac_addr=vif.mac_address,
         port_state="ACTIVE" if vif.active else "DOWN",
-        fixed_ips=tuple(FixedIp(subnet_id=one.subnet_id, ip_address=one.ip_address) for one in vif.addresses),
-        tag=known.tag,
+        fixed_ips=tuple(
+            FixedIp(subnet_id=address.subnet_id, ip_address=address.ip_address) for address in vif.addresses
+        ),
+        tag=neutron_port.tag,
     )
     return call.shown(ANSWER_HISTORY, complete)
 
@@ -302,7 +304,7 @@ class RemoveFixedIp(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 _ADD, _REMOVE = Decoder(AddFixedIp), Decoder(RemoveFixedIp)
 
 
-def add_fixed_ip(api: Collaborators, call: Call, body: Any) -> None:
+def add_fixed_ip(api: ComputeApiCollaborators, call: Call, body: Any) -> None:
     """Adds an address to the server's first interface on the network, from the first subnet with a free address.
 
     Raises NetworkNotFound if the server is not on the network.
@@ -333,7 +335,7 @@ def add_fixed_ip(api: Collaborators, call: Call, body: Any) -> None:
         raise errors.BadRequest(f"No fixed IP addresses available for network: {network_id}") from None
 
 
-def remove_fixed_ip(api: Collaborators, call: Call, body: Any) -> None:
+def remove_fixed_ip(api: ComputeApiCollaborators, call: Call, body: Any) -> None:
     """Raises BadRequest if the server does not have the address."""
     try:
         address = str(addresses.parse_address("address", _REMOVE.from_builtins(body).address))
@@ -356,7 +358,7 @@ def remove_fixed_ip(api: Collaborators, call: Call, body: Any) -> None:
     _change(api, call, less)
 
 
-def _in_neutron(api: Collaborators, row: InstanceRow, is_meant: Callable[[Port], bool]) -> list[str]:
+def _in_neutron(api: ComputeApiCollaborators, row: InstanceRow, is_meant: Callable[[Port], bool]) -> list[str]:
     """Returns the server's ports in Neutron, or none if `is_meant` is true for a port of minova's own."""
     with api.db.read() as session:
         if any(is_meant(port) for port in ports.of_instance(session, row.uuid)):
@@ -364,7 +366,7 @@ def _in_neutron(api: Collaborators, row: InstanceRow, is_meant: Callable[[Port],
         return neutron_servers.ports_of(session, [row.uuid]).get(row.uuid, [])
 
 
-def _unlocked(api: Collaborators, call: Call) -> InstanceRow:
+def _unlocked(api: ComputeApiCollaborators, call: Call) -> InstanceRow:
     with api.db.read() as session:
         row = servers.find(call, session)
     _require_unlocked(call, row)
@@ -380,11 +382,13 @@ def _requests(fixed_ips: tuple[FixedIp, ...] | list[FixedIp]) -> list[AddressReq
     return [AddressRequest(subnet_id=fixed.subnet_id, ip_address=fixed.ip_address) for fixed in fixed_ips]
 
 
-def _change(api: Collaborators, call: Call, wanted: Callable[[Session], tuple[Port, list[AddressRequest]]]) -> None:
+def _change(
+    api: ComputeApiCollaborators, call: Call, new_addresses: Callable[[Session], tuple[Port, list[AddressRequest]]]
+) -> None:
     """Changes the addresses of a port and answers 202. Tries again while others change the same port."""
     for tried in range(TRIES):
         with api.db.read() as session:
-            port, fixed_ips = wanted(session)
+            port, fixed_ips = new_addresses(session)
         try:
             api.conductor.update_port(call.ctx, port=port, fixed_ips=tuple(fixed_ips))
             break
@@ -395,7 +399,7 @@ def _change(api: Collaborators, call: Call, wanted: Callable[[Session], tuple[Po
 
 
 # Actions by their key.
-ACTIONS: dict[str, Callable[[Collaborators, Call, Any], Any]] = {
+ACTIONS: dict[str, Callable[[ComputeApiCollaborators, Call, Any], Any]] = {
     "addFixedIp": add_fixed_ip,
     "removeFixedIp": remove_fixed_ip,
 }

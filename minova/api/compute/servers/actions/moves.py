@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.api.compute import flavors
-from minova.api.compute.collaborators import Collaborators
-from minova.api.compute.servers.actions.completion import Begin, Complete
+from minova.api.compute.collaborators import ComputeApiCollaborators
+from minova.api.compute.servers.actions.completion import ActionStart, Complete
 from minova.api.compute.servers.new_server import Text255
 from minova.api.http.call import Call
 from minova.api.http.microversions import History, added, changed, removed
@@ -62,7 +62,9 @@ LIVE_HISTORY = History(
 _BOOLEAN: Decoder[bool | str] = Decoder(Boolean)
 
 
-def _resize(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
+def _resize(
+    api: ComputeApiCollaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments
+) -> ActionStart:
     """Raises BadRequest if the flavor cannot be found, is the server's own, has a smaller disk, or asks for something
     that no host can do.
     """
@@ -77,12 +79,12 @@ def _resize(api: Collaborators, call: Call, session: Session, row: InstanceRow, 
     require_agreement_of(flavor, instance.image)
     require_same_encryption(instance, flavor)
     host_needs(flavor, instance.image, api.conf.pci.alias)
-    wanted = MoveRequest(
+    move_request = MoveRequest(
         flavor=flavor,
         names_hosts=call.ctx.is_admin,
         disk_config=None if arguments.disk_config is msgspec.UNSET else str(arguments.disk_config),
     )
-    return Begin(msgspec.to_builtins(wanted))
+    return ActionStart(msgspec.to_builtins(move_request))
 
 
 def _check_sizes(old: Flavor, new: Flavor) -> None:
@@ -97,7 +99,9 @@ def _check_sizes(old: Flavor, new: Flavor) -> None:
             )
 
 
-def _migrate(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
+def _migrate(
+    api: ComputeApiCollaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments
+) -> ActionStart:
     """Raises BadRequest if there is no such host, or the server is there already; Forbidden if the caller may not name
     one.
     """
@@ -108,7 +112,7 @@ def _migrate(api: Collaborators, call: Call, session: Session, row: InstanceRow,
             raise errors.BadRequest(f"Compute host {host} could not be found.")
         if host == row.host:
             raise errors.BadRequest("Cannot migrate to the host where the server exists.")
-    return Begin(msgspec.to_builtins(MoveRequest(host=host, names_hosts=call.ctx.is_admin)))
+    return ActionStart(msgspec.to_builtins(MoveRequest(host=host, names_hosts=call.ctx.is_admin)))
 
 
 def _host(call: Call) -> str | None:
@@ -121,7 +125,9 @@ def _host(call: Call) -> str | None:
         raise errors.BadRequest(f"Invalid input for migrate: {error}") from None
 
 
-def _live_migrate(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
+def _live_migrate(
+    api: ComputeApiCollaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments
+) -> ActionStart:
     """Raises BadRequest if a field is invalid, the microversion does not have it, there is no such host, or the server is there
     already; Forbidden if the caller may not name one.
     """
@@ -135,8 +141,8 @@ def _live_migrate(api: Collaborators, call: Call, session: Session, row: Instanc
             raise errors.BadRequest(f"Compute host {host} could not be found.")
         if host == row.host:
             raise errors.BadRequest(f"Unable to migrate instance ({row.uuid}) to current host ({host}).")
-    wanted = MoveRequest(host=host, force=force, block=block, names_hosts=call.ctx.is_admin)
-    return Begin(msgspec.to_builtins(wanted))
+    move_request = MoveRequest(host=host, force=force, block=block, names_hosts=call.ctx.is_admin)
+    return ActionStart(msgspec.to_builtins(move_request))
 
 
 def _check_version(call: Call, arguments: LiveMigrateArguments) -> None:
@@ -172,8 +178,10 @@ def _boolean(value: object) -> bool:
         raise errors.BadRequest(f"Invalid input for {LIVE_MIGRATE.key}: {error}") from None
 
 
-def _confirm(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
-    return Begin({}, status=204)
+def _confirm(
+    api: ComputeApiCollaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments
+) -> ActionStart:
+    return ActionStart({}, status=204)
 
 
 COMPLETE: Mapping[str, Complete] = {

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
-from minova.api.compute.servers.actions.completion import Begin, Complete
+from minova.api.compute.collaborators import ComputeApiCollaborators
+from minova.api.compute.servers.actions.completion import ActionStart, Complete
 from minova.api.http.call import Call
 from minova.backoff import Backoff
 from minova.db.api_queries import instances
@@ -22,7 +22,7 @@ POLLS = Backoff(first=0.05, longest=0.5, factor=1.5)
 MARGIN = 30.0
 
 
-def wait(api: Collaborators, call: Call, instance_uuid: str) -> None:
+def wait(api: ComputeApiCollaborators, call: Call, instance_uuid: str) -> None:
     """Waits until the action of this request has ended.
 
     Raises Conflict or GuestAgentUnresponsive, with Nova's text, if it has failed.
@@ -64,14 +64,16 @@ def _failed(instance_uuid: str, reason: str) -> errors.Conflict:
 
 
 @contextmanager
-def _waiting(api: Collaborators, call: Call, row: InstanceRow) -> Iterator[None]:
+def _waiting(api: ComputeApiCollaborators, call: Call, row: InstanceRow) -> Iterator[None]:
     with api.waiting.place(row.project_id):
         yield
         wait(api, call, row.uuid)
 
 
-def _change_password(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
-    return Begin(arguments.sent, during=_waiting(api, call, row))
+def _change_password(
+    api: ComputeApiCollaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments
+) -> ActionStart:
+    return ActionStart(arguments.sent, during=_waiting(api, call, row))
 
 
 COMPLETE: Mapping[str, Complete] = {CHANGE_PASSWORD.key: _change_password}

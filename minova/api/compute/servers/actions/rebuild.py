@@ -9,9 +9,9 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers import create, guest_data, placement_request, servers
-from minova.api.compute.servers.actions.completion import Begin, Complete
+from minova.api.compute.servers.actions.completion import ActionStart, Complete
 from minova.api.compute.servers.boot_files import with_boot_files
 from minova.api.compute.servers.networks.requested import access_address
 from minova.api.http import names
@@ -37,7 +37,7 @@ SINCE = {"description": "2.19", "key_name": "2.54", "user_data": "2.57", "hostna
 REMOVED = {"personality": "2.57"}
 
 
-class Rebuild(NamedTuple):
+class RebuildRequest(NamedTuple):
     """`sent`: the arguments for the conductor.
     `shown`: the additional fields of the server in the answer.
     """
@@ -47,8 +47,8 @@ class Rebuild(NamedTuple):
 
 
 def requested(
-    api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: RebuildArguments
-) -> Rebuild:
+    api: ComputeApiCollaborators, call: Call, session: Session, row: InstanceRow, arguments: RebuildArguments
+) -> RebuildRequest:
     """Raises BadRequest or Forbidden if a value is invalid or not allowed."""
     _check_version(call, arguments)
     _check_plain(arguments)
@@ -81,10 +81,10 @@ def requested(
         changes |= _key_pair(call, session, arguments.key_name)
     rebuilt = RebuiltServer(image=image, changes=changes, files=data.injected_files, admin_password=data.admin_password)
     is_shown = data.admin_password is not None and api.conf.api.enable_instance_password
-    return Rebuild(msgspec.to_builtins(rebuilt), {"adminPass": data.admin_password} if is_shown else {})
+    return RebuildRequest(msgspec.to_builtins(rebuilt), {"adminPass": data.admin_password} if is_shown else {})
 
 
-def shown(api: Collaborators, call: Call) -> dict[str, Any]:
+def shown(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Returns the server in the answer: as after an update, and from the versions on that let a rebuild change them,
     with the key and the user data.
     """
@@ -126,7 +126,7 @@ def _check_plain(arguments: RebuildArguments) -> None:
         raise errors.BadRequest("The current driver does not support preserving ephemeral partitions.")
 
 
-def _image(api: Collaborators, call: Call, session: Session, reference: str) -> Image:
+def _image(api: ComputeApiCollaborators, call: Call, session: Session, reference: str) -> Image:
     image_id = placement_request.image_id(reference)
     image = api.images.visible(session, image_id, call) if image_id else None
     if image is None:
@@ -135,7 +135,7 @@ def _image(api: Collaborators, call: Call, session: Session, reference: str) -> 
     return with_boot_files(api, call, session, image)
 
 
-def _check_image(api: Collaborators, session: Session, row: InstanceRow, image: Image) -> None:
+def _check_image(api: ComputeApiCollaborators, session: Session, row: InstanceRow, image: Image) -> None:
     """Raises BadRequest if the image does not fit the server's flavor, or would change its NUMA topology: its CPUs and
     memory are already assigned.
     """
@@ -168,7 +168,9 @@ def _key_pair(call: Call, session: Session, name: str | None) -> dict[str, Any]:
     return {"key_name": key_pair.name, "key_data": key_pair.public_key, "key_type": key_pair.type}
 
 
-def _rebuild(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
+def _rebuild(
+    api: ComputeApiCollaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments
+) -> ActionStart:
     assert isinstance(arguments, RebuildArguments)
     rebuild = requested(api, call, session, row, arguments)
 
@@ -176,7 +178,7 @@ def _rebuild(api: Collaborators, call: Call, session: Session, row: InstanceRow,
         call.response.set_header("Location", call.url(f"/v2.1/servers/{row.uuid}"))
         return {"server": shown(api, call) | rebuild.shown}
 
-    return Begin(rebuild.sent, answer_after=answer)
+    return ActionStart(rebuild.sent, answer_after=answer)
 
 
 COMPLETE: Mapping[str, Complete] = {REBUILD.key: _rebuild}

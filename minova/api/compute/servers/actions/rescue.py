@@ -6,8 +6,8 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
-from minova.api.compute.servers.actions.completion import Begin, Complete
+from minova.api.compute.collaborators import ComputeApiCollaborators
+from minova.api.compute.servers.actions.completion import ActionStart, Complete
 from minova.api.compute.servers.boot_files import boot_file
 from minova.api.compute.servers.guest_data import new_password
 from minova.api.http.call import Call
@@ -18,7 +18,9 @@ from minova.objects.actions.rescue import RESCUE, RescueArguments, rescue_device
 from minova.objects.catalogue.kernel_boot import require_size
 
 
-def _rescue(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
+def _rescue(
+    api: ComputeApiCollaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments
+) -> ActionStart:
     """Adds the record of the rescue image if the request names one, or else the configuration. As in Nova, the guest boots it with the
     kernel and ramdisk of the configuration, or else of the server's own image.
 
@@ -32,7 +34,7 @@ def _rescue(api: Collaborators, call: Call, session: Session, row: InstanceRow, 
         reference = api.conf.libvirt.rescue_image_id or None
     own = instances.by_uuids(session, [row.uuid], networks=False)[row.uuid].image
     if reference is None and own is None:
-        return Begin({}, answer, 200)
+        return ActionStart({}, answer, 200)
     image = own if reference is None else api.images.visible(session, reference, call)
     if image is None or (reference is not None and image.status != "active"):
         raise errors.BadRequest(f"Requested rescue image '{str(reference)[:64]}' is not supported")
@@ -41,14 +43,14 @@ def _rescue(api: Collaborators, call: Call, session: Session, row: InstanceRow, 
     kernel = boot_file(api, call, session, options.rescue_kernel_id)
     ramdisk = boot_file(api, call, session, options.rescue_ramdisk_id)
     if reference is None and kernel is None and ramdisk is None:
-        return Begin({}, answer, 200)
+        return ActionStart({}, answer, 200)
     booted = msgspec.structs.replace(
         image,
         kernel=kernel or (own.kernel if own is not None else None),
         ramdisk=ramdisk or (own.ramdisk if own is not None else None),
     )
     require_size(booted)
-    return Begin({"rescue_image": msgspec.to_builtins(booted)}, answer, 200)
+    return ActionStart({"rescue_image": msgspec.to_builtins(booted)}, answer, 200)
 
 
 COMPLETE: Mapping[str, Complete] = {RESCUE.key: _rescue}

@@ -7,9 +7,9 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers.actions import images
-from minova.api.compute.servers.actions.completion import Begin, Complete
+from minova.api.compute.servers.actions.completion import ActionStart, Complete
 from minova.api.compute.servers.new_server import Text255, Zone
 from minova.api.compute.servers.placement_request import check_zone
 from minova.api.http.call import Call
@@ -45,7 +45,7 @@ BODY_HISTORY = History(
 )
 
 
-def _image_of(api: Collaborators, call: Call, session: Session, row: InstanceRow) -> Image:
+def _image_of(api: ComputeApiCollaborators, call: Call, session: Session, row: InstanceRow) -> Image:
     """Returns the record of the image from which the server is unshelved. It belongs to the server's project, even if
     an administrator shelves the server.
     """
@@ -55,7 +55,9 @@ def _image_of(api: Collaborators, call: Call, session: Session, row: InstanceRow
     return msgspec.structs.replace(image, owner=row.project_id, visibility="private", properties=properties)
 
 
-def _destination(api: Collaborators, call: Call, session: Session, row: InstanceRow, body: Any) -> dict[str, Any]:
+def _destination(
+    api: ComputeApiCollaborators, call: Call, session: Session, row: InstanceRow, body: Any
+) -> dict[str, Any]:
     """Returns the arguments for the conductor.
 
     Raises BadRequest if there is no such zone or host, or the body is invalid; Forbidden if the caller may not name a
@@ -75,7 +77,7 @@ def _destination(api: Collaborators, call: Call, session: Session, row: Instance
     return {key: value for key, value in (("availability_zone", zone), ("host", host)) if value is not msgspec.UNSET}
 
 
-def _check_host(api: Collaborators, session: Session, host: str, zone: str | None) -> None:
+def _check_host(api: ComputeApiCollaborators, session: Session, host: str, zone: str | None) -> None:
     if not read_services.has_node(session, host, None):
         raise errors.BadRequest(f"Compute host {host} could not be found.")
     of_host = availability_zones.by_host(session, [host]).get(host, api.conf.scheduler.default_availability_zone)
@@ -99,13 +101,17 @@ def _checked(call: Call, body: Any) -> UnshelveArguments:
     return destination
 
 
-def _shelve(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
+def _shelve(
+    api: ComputeApiCollaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments
+) -> ActionStart:
     """Adds the record of its image, as `_create_image`."""
     return images.begin_with(api, call, _image_of(api, call, session, row))
 
 
-def _unshelve(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
-    return Begin(_destination(api, call, session, row, call.body[UNSHELVE.key]))
+def _unshelve(
+    api: ComputeApiCollaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments
+) -> ActionStart:
+    return ActionStart(_destination(api, call, session, row, call.body[UNSHELVE.key]))
 
 
 COMPLETE: Mapping[str, Complete] = {SHELVE.key: _shelve, UNSHELVE.key: _unshelve}

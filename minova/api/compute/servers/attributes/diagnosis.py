@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers import servers
 from minova.api.http import times
 from minova.api.http.call import Call
@@ -20,7 +20,7 @@ HOSTS = "minova:servers:diagnosis:hosts"
 _SOMEWHERE = LostHost(host="", node="", reason="")
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         row = servers.find(call, session)
         record = instances.last_diagnosis(session, row.uuid)

@@ -12,7 +12,7 @@ import msgspec
 from oslo_utils import units
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers import servers
 from minova.api.compute.servers.consoles import from_host
 from minova.api.http.call import Call
@@ -26,13 +26,13 @@ LOG = logging.getLogger(__name__)
 POLICY = "os_compute_api:os-server-diagnostics"
 
 
-class Cpu(msgspec.Struct, frozen=True, kw_only=True):
+class CpuDiagnostics(msgspec.Struct, frozen=True, kw_only=True):
     id: int
     time: int
     utilisation: int | None = None
 
 
-class Disk(msgspec.Struct, frozen=True, kw_only=True):
+class DiskDiagnostics(msgspec.Struct, frozen=True, kw_only=True):
     read_bytes: int | None
     read_requests: int | None
     write_bytes: int | None
@@ -40,7 +40,7 @@ class Disk(msgspec.Struct, frozen=True, kw_only=True):
     errors_count: int | None
 
 
-class Nic(msgspec.Struct, frozen=True, kw_only=True):
+class NicDiagnostics(msgspec.Struct, frozen=True, kw_only=True):
     mac_address: str
     rx_octets: int | None
     rx_errors: int | None
@@ -54,7 +54,7 @@ class Nic(msgspec.Struct, frozen=True, kw_only=True):
     tx_rate: int | None = None
 
 
-class Memory(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryDiagnostics(msgspec.Struct, frozen=True, kw_only=True):
     """In MiB."""
 
     maximum: int
@@ -70,10 +70,10 @@ class DiagnosticsView(msgspec.Struct, frozen=True, kw_only=True):
     hypervisor_os: str | None
     uptime: int | None
     config_drive: bool
-    memory_details: Memory
-    cpu_details: tuple[Cpu, ...]
-    nic_details: tuple[Nic, ...]
-    disk_details: tuple[Disk, ...]
+    memory_details: MemoryDiagnostics
+    cpu_details: tuple[CpuDiagnostics, ...]
+    nic_details: tuple[NicDiagnostics, ...]
+    disk_details: tuple[DiskDiagnostics, ...]
     num_cpus: int
     num_nics: int
     num_disks: int
@@ -86,7 +86,7 @@ ANSWER_HISTORY = History(
 )
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Raises Conflict if the server has no host, its host is down, or its guest does not run."""
     with api.db.read() as session:
         row = servers.find(call, session)
@@ -113,11 +113,11 @@ def _view(counted: GuestDiagnostics, row: InstanceRow) -> DiagnosticsView:
         hypervisor_os="linux",
         uptime=_seconds_since(row.launched_at),
         config_drive=bool(row.config_drive),
-        memory_details=Memory(maximum=counted.memory_kb // units.Ki, used=counted.used_kb // units.Ki),
-        cpu_details=tuple(Cpu(id=cpu.id, time=cpu.time) for cpu in counted.cpus),
+        memory_details=MemoryDiagnostics(maximum=counted.memory_kb // units.Ki, used=counted.used_kb // units.Ki),
+        cpu_details=tuple(CpuDiagnostics(id=cpu.id, time=cpu.time) for cpu in counted.cpus),
         nic_details=tuple(_nic(nic) for nic in counted.nics),
         disk_details=tuple(
-            Disk(
+            DiskDiagnostics(
                 read_bytes=disk.read_bytes,
                 read_requests=disk.read_requests,
                 write_bytes=disk.write_bytes,
@@ -132,10 +132,10 @@ def _view(counted: GuestDiagnostics, row: InstanceRow) -> DiagnosticsView:
     )
 
 
-def _nic(nic: NicUse) -> Nic:
+def _nic(nic: NicUse) -> NicDiagnostics:
     values: dict[str, Any] = msgspec.structs.asdict(nic)
     del values["device"]
-    return Nic(**values)
+    return NicDiagnostics(**values)
 
 
 def _in_words_of_libvirt(counted: GuestDiagnostics) -> dict[str, int]:

@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers import servers
 from minova.api.compute.servers.view import host_id
 from minova.api.http import links, times
@@ -16,7 +16,7 @@ from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.http.links import Link
 from minova.api.http.microversions import History, added
-from minova.api.http.structs import Page, page_size
+from minova.api.http.structs import PageQuery, page_size
 from minova.db import models
 from minova.db.api_queries import instances
 from minova.objects.servers.failures import text_of
@@ -29,7 +29,7 @@ OF_DELETED = "2.21"
 OWN_EVENTS = "2.51"
 
 
-class ActionsQuery(Page, frozen=True, kw_only=True):
+class ActionsQuery(PageQuery, frozen=True, kw_only=True):
     """`marker`: the id of a request. The filters by time compare the last change of an action."""
 
     changes_since: str | None = msgspec.field(name="changes-since", default=None)
@@ -78,7 +78,7 @@ ANSWER_HISTORY = History(ActionView, added("2.58", "updated_at"))
 EVENT_ANSWER_HISTORY = History(EventView, added("2.62", "host", "hostId"), added("2.84", "details"))
 
 
-def index(api: Collaborators, call: Call) -> dict[str, Any]:
+def index(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Lists the newest actions first; all of them in versions without pages."""
     query: ActionsQuery = call.query
     since, before = times.span(query.changes_since, query.changes_before)
@@ -105,7 +105,7 @@ def index(api: Collaborators, call: Call) -> dict[str, Any]:
     return answer
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Shows the events, too, if the policy permits it.
 
     Raises NotFound if no request with this id has changed the server.

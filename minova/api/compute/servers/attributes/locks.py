@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers import servers
 from minova.api.http.call import Call
 from minova.api.http.microversions import History, added
@@ -32,7 +32,7 @@ _LOCK = Decoder(Lock, strict=False)
 _RESET_STATE = Decoder(ResetState, strict=False)
 
 
-def set_lock(lock: bool, api: Collaborators, call: Call, arguments: Any) -> None:
+def set_lock(lock: bool, api: ComputeApiCollaborators, call: Call, arguments: Any) -> None:
     """Locks or unlocks the server. Until 2.72 the value of the action's key is ignored.
 
     Raises Forbidden if an administrator has locked the server and the caller is a user of its project.
@@ -54,23 +54,23 @@ def set_lock(lock: bool, api: Collaborators, call: Call, arguments: Any) -> None
     call.response.status = 202
 
 
-def reset_state(api: Collaborators, call: Call, arguments: Any) -> None:
+def reset_state(api: ComputeApiCollaborators, call: Call, arguments: Any) -> None:
     """Sets the state of the server and answers 202.
 
     Raises Conflict if the server is being built, moved or deleted, or has no host to be active on.
     """
     try:
-        wanted = _RESET_STATE.from_builtins(arguments)
+        reset = _RESET_STATE.from_builtins(arguments)
     except msgspec.ValidationError as error:
         raise errors.BadRequest(f"Invalid input for {RESET_STATE}: {error}") from None
     with api.db.read() as session:
         row = servers.find(call, session)
-    api.conductor.reset_server_state(call.ctx, instance_uuid=row.uuid, vm_state=wanted.state)
+    api.conductor.reset_server_state(call.ctx, instance_uuid=row.uuid, vm_state=reset.state)
     call.response.status = 202
 
 
 # Actions by their key.
-ACTIONS: Mapping[str, Callable[[Collaborators, Call, Any], Any]] = {
+ACTIONS: Mapping[str, Callable[[ComputeApiCollaborators, Call, Any], Any]] = {
     "lock": partial(set_lock, True),
     "unlock": partial(set_lock, False),
     RESET_STATE: reset_state,

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers import servers
 from minova.api.compute.servers.new_server import METADATA_KEY, Text255
 from minova.api.http.call import Call
@@ -21,17 +21,17 @@ class OneItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     meta: dict[str, Text255]
 
 
-def index(api: Collaborators, call: Call) -> dict[str, Any]:
+def index(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     return {"metadata": _of(api, call)[1]}
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Raises NotFound if the server does not have the key."""
     key = call.path["key"]
     return {"meta": {key: required_item(_of(api, call)[1], key)}}
 
 
-def create(api: Collaborators, call: Call) -> dict[str, Any]:
+def create(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Sets the items of the body and keeps all other items."""
     uuid, before = _of(api, call)
     given = checked_items(call.body.metadata)
@@ -39,14 +39,14 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"metadata": {**before, **given}}
 
 
-def replace(api: Collaborators, call: Call) -> dict[str, Any]:
+def replace(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     uuid, _ = _of(api, call)
     given = checked_items(call.body.metadata)
     _change(api, call, uuid, given, replace=True)
     return {"metadata": given}
 
 
-def update(api: Collaborators, call: Call) -> dict[str, Any]:
+def update(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Raises BadRequest if the body has another key than the path."""
     uuid, _ = _of(api, call)
     given = checked_items(call.body.meta)
@@ -56,13 +56,13 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"meta": given}
 
 
-def delete(api: Collaborators, call: Call) -> None:
+def delete(api: ComputeApiCollaborators, call: Call) -> None:
     uuid, before = _of(api, call)
     required_item(before, call.path["key"])
     _change(api, call, uuid, {call.path["key"]: None})
 
 
-def _of(api: Collaborators, call: Call) -> tuple[str, dict[str, str]]:
+def _of(api: ComputeApiCollaborators, call: Call) -> tuple[str, dict[str, str]]:
     with api.db.read() as session:
         row = servers.find(call, session)
         return row.uuid, dict(row.metadata_)
@@ -83,7 +83,7 @@ def checked_items(metadata: dict[str, str]) -> dict[str, str]:
     return metadata
 
 
-def _change(api: Collaborators, call: Call, uuid: str, items: Any, *, replace: bool = False) -> None:
+def _change(api: ComputeApiCollaborators, call: Call, uuid: str, items: Any, *, replace: bool = False) -> None:
     changes = ServerChanges(metadata=items, replace_metadata=replace)
     api.conductor.update_server(call.ctx, instance_uuid=uuid, changes=changes, override_lock=call.ctx.is_admin)
 

@@ -12,14 +12,14 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers import servers
 from minova.api.http import times
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.http.links import Link, is_full, links_to, next_page
 from minova.api.http.microversions import History, added
-from minova.api.http.structs import Page, is_true, page_size
+from minova.api.http.structs import PageQuery, is_true, page_size
 from minova.api.policies.enforcer import Target
 from minova.db.api_queries import migrations
 from minova.db.api_queries.instances import InstanceRow
@@ -34,7 +34,7 @@ HOSTS_OF_SERVER = "os_compute_api:servers:migrations:index:host"
 _ALL = 1_000_000
 
 
-class MigrationsQuery(Page, frozen=True, kw_only=True):
+class MigrationsQuery(PageQuery, frozen=True, kw_only=True):
     """`host`: of the source or of the destination.
     `hidden`: has no effect, because minova hides no migrations.
     `marker`: a UUID.
@@ -122,7 +122,7 @@ ANSWER_HISTORY = History(
 SHOWN_OF_SERVER = History(ServerMigrationView, added("2.59", "uuid"), added("2.80", "user_id", "project_id"))
 
 
-def index(api: Collaborators, call: Call) -> dict[str, Any]:
+def index(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Lists the newest migrations first in versions with pages.
 
     Raises Forbidden for migrations of other projects unless the policy permits them.
@@ -131,7 +131,7 @@ def index(api: Collaborators, call: Call) -> dict[str, Any]:
     if query.project_id is None or query.project_id != call.ctx.project_id:
         call.require(OTHER_PROJECTS)
     since, before = times.span(query.changes_since, query.changes_before)
-    wanted = migrations.MigrationFilter(
+    migration_filter = migrations.MigrationFilter(
         instance_uuid=query.instance_uuid,
         host=query.host,
         source_compute=query.source_compute,
@@ -148,9 +148,9 @@ def index(api: Collaborators, call: Call) -> dict[str, Any]:
         if is_true(query.hidden):
             rows = []
         elif paged:
-            rows = migrations.newest_first(session, wanted, query.marker, size)
+            rows = migrations.newest_first(session, migration_filter, query.marker, size)
         else:
-            rows = migrations.oldest_first(session, wanted, size)
+            rows = migrations.oldest_first(session, migration_filter, size)
         numbers = migrations.flavor_ids(session, _flavorids(rows))
     answer: dict[str, Any] = {"migrations": [_view(call, row, numbers) for row in rows]}
     if paged and is_full(rows, size):
@@ -158,62 +158,62 @@ def index(api: Collaborators, call: Call) -> dict[str, Any]:
     return answer
 
 
-def index_of_server(api: Collaborators, call: Call) -> dict[str, Any]:
+def index_of_server(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         row = servers.find(call, session)
-        found = migrations.live_in_progress(session, row.uuid)
+        live_migrations = migrations.live_in_progress(session, row.uuid)
     with_hosts = call.permits(HOSTS_OF_SERVER, Target(project_id=row.project_id, user_id=row.user_id))
-    return {"migrations": [_view_of_server(call, migration, with_hosts=with_hosts) for migration in found]}
+    return {"migrations": [_view_of_server(call, migration, with_hosts=with_hosts) for migration in live_migrations]}
 
 
-def show_of_server(api: Collaborators, call: Call) -> dict[str, Any]:
+def show_of_server(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Raises NotFound, with Nova's text, unless the migration is a live migration of this server in progress."""
-    asked = call.path["migration_id"]
+    migration_id = call.path["migration_id"]
     with api.db.read() as session:
         server = servers.find(call, session)
-        found = _find(session, server.uuid, asked)
-    if found is None:
-        raise errors.NotFound(f"In-progress live migration {asked[:64]} is not found for server {server.uuid}.")
-    if found.value.migration_type != migrations.LIVE:
-        raise errors.NotFound(f"Migration {found.id} for server {server.uuid} is not live-migration.")
-    if found.status not in migrations.IN_PROGRESS:
-        raise errors.NotFound(f"Live migration {found.id} for server {server.uuid} is not in progress.")
-    return {"migration": _view_of_server(call, found, with_hosts=True)}
+        migration = _find(session, server.uuid, migration_id)
+    if migration is None:
+        raise errors.NotFound(f"In-progress live migration {migration_id[:64]} is not found for server {server.uuid}.")
+    if migration.value.migration_type != migrations.LIVE:
+        raise errors.NotFound(f"Migration {migration.id} for server {server.uuid} is not live-migration.")
+    if migration.status not in migrations.IN_PROGRESS:
+        raise errors.NotFound(f"Live migration {migration.id} for server {server.uuid} is not in progress.")
+    return {"migration": _view_of_server(call, migration, with_hosts=True)}
 
 
-def abort(api: Collaborators, call: Call) -> None:
+def abort(api: ComputeApiCollaborators, call: Call) -> None:
     """Raises NotFound if the server has no such migration. Raises BadRequest, with Nova's text, if it is too late or too early.
     Raises Conflict if the server does not move.
     """
-    asked = call.path["migration_id"]
+    migration_id = call.path["migration_id"]
     with api.db.read() as session:
         server = servers.find(call, session)
-        found = _find(session, server.uuid, asked)
-    if found is None or not _is_cold(found, server.task_state):
+        migration = _find(session, server.uuid, migration_id)
+    if migration is None or not _is_cold(migration, server.task_state):
         _require_migrating(server, ABORT)
-        if found is None:
-            raise errors.NotFound(f"Migration {asked[:64]} not found for instance {server.uuid}")
-        _require_status(found, server.uuid, ABORT, _ABORTABLE if call.since("2.65") or call.shows_all else _RUNNING)
-    migration_uuid = found.value.uuid
+        if migration is None:
+            raise errors.NotFound(f"Migration {migration_id[:64]} not found for instance {server.uuid}")
+        _require_status(migration, server.uuid, ABORT, _ABORTABLE if call.since("2.65") or call.shows_all else _RUNNING)
+    migration_uuid = migration.value.uuid
     api.conductor.cancel_move(
         call.ctx, instance_uuid=server.uuid, migration_uuid=migration_uuid, override_lock=call.ctx.is_admin
     )
 
 
-def force_complete(api: Collaborators, call: Call) -> None:
+def force_complete(api: ComputeApiCollaborators, call: Call) -> None:
     """Raises BadRequest, with Nova's text, if no guest migrates in this migration. Raises Conflict if the server does not migrate
     live.
     """
-    asked = call.path["migration_id"]
+    migration_id = call.path["migration_id"]
     with api.db.read() as session:
         server = servers.find(call, session)
-        found = _find(session, server.uuid, asked)
+        migration = _find(session, server.uuid, migration_id)
     _require_migrating(server, FORCE_COMPLETE)
-    if found is None:
-        raise errors.BadRequest(f"Migration {asked[:64]} not found for instance {server.uuid}")
-    _require_status(found, server.uuid, "force complete", _RUNNING)
+    if migration is None:
+        raise errors.BadRequest(f"Migration {migration_id[:64]} not found for instance {server.uuid}")
+    _require_status(migration, server.uuid, "force complete", _RUNNING)
     api.conductor.force_complete_migration(
-        call.ctx, instance_uuid=server.uuid, migration_uuid=found.value.uuid, override_lock=call.ctx.is_admin
+        call.ctx, instance_uuid=server.uuid, migration_uuid=migration.value.uuid, override_lock=call.ctx.is_admin
     )
 
 
@@ -223,8 +223,10 @@ _RUNNING = frozenset({"running"})
 _ABORTABLE = _RUNNING | {"queued", "preparing"}
 
 
-def _find(session: Session, server_uuid: str, asked: str) -> MigrationRow | None:
-    number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < _DIGITS else 0
+def _find(session: Session, server_uuid: str, migration_id: str) -> MigrationRow | None:
+    number = (
+        int(migration_id) if migration_id.isascii() and migration_id.isdigit() and len(migration_id) < _DIGITS else 0
+    )
     return migrations.find(session, server_uuid, number)
 
 

@@ -6,7 +6,7 @@ from urllib.parse import quote
 import msgspec
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers import servers
 from minova.api.compute.servers.new_server import Tag
 from minova.api.http.call import Call
@@ -22,24 +22,24 @@ class AllTags(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     tags: Annotated[list[Tag], msgspec.Meta(max_length=MAX_TAGS)]
 
 
-def index(api: Collaborators, call: Call) -> dict[str, Any]:
+def index(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     return {"tags": _of(api, call)[1]}
 
 
-def show(api: Collaborators, call: Call) -> None:
+def show(api: ComputeApiCollaborators, call: Call) -> None:
     """Answers 204. Raises NotFound if the server does not have the tag."""
-    uuid, found = _of(api, call)
-    _require(uuid, found, call.path["tag"])
+    uuid, server_tags = _of(api, call)
+    _require(uuid, server_tags, call.path["tag"])
 
 
-def replace(api: Collaborators, call: Call) -> dict[str, Any]:
+def replace(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     uuid, _ = _of(api, call)
-    wanted = tuple(sorted(set(call.body.tags)))
-    _change(api, call, uuid, ServerChanges(tags=wanted))
-    return {"tags": wanted}
+    new_tags = tuple(sorted(set(call.body.tags)))
+    _change(api, call, uuid, ServerChanges(tags=new_tags))
+    return {"tags": new_tags}
 
 
-def add(api: Collaborators, call: Call) -> None:
+def add(api: ComputeApiCollaborators, call: Call) -> None:
     """Answers 201 with the address of the tag, or 204 if the server has it already."""
     tag = call.path["tag"]
     uuid, before = _of(api, call)
@@ -56,30 +56,30 @@ def add(api: Collaborators, call: Call) -> None:
     call.response.set_header("Location", call.url(f"/v2.1/servers/{uuid}/tags/{quote(tag)}"))
 
 
-def delete(api: Collaborators, call: Call) -> None:
-    uuid, found = _of(api, call)
+def delete(api: ComputeApiCollaborators, call: Call) -> None:
+    uuid, server_tags = _of(api, call)
     tag = call.path["tag"]
-    _require(uuid, found, tag)
+    _require(uuid, server_tags, tag)
     _change(api, call, uuid, ServerChanges(remove_tag=tag))
 
 
-def delete_all(api: Collaborators, call: Call) -> None:
+def delete_all(api: ComputeApiCollaborators, call: Call) -> None:
     uuid, _ = _of(api, call)
     _change(api, call, uuid, ServerChanges(tags=()))
 
 
-def _of(api: Collaborators, call: Call) -> tuple[str, tuple[str, ...]]:
+def _of(api: ComputeApiCollaborators, call: Call) -> tuple[str, tuple[str, ...]]:
     with api.db.read() as session:
         row = servers.find(call, session)
         return row.uuid, tags.of_instances(session, [row.uuid]).get(row.uuid, ())
 
 
-def _require(uuid: str, found: tuple[str, ...], tag: str) -> None:
-    if tag not in found:
+def _require(uuid: str, server_tags: tuple[str, ...], tag: str) -> None:
+    if tag not in server_tags:
         raise errors.NotFound(f"Server {uuid} has no tag '{tag[:_MAX_LENGTH]}'")
 
 
-def _change(api: Collaborators, call: Call, uuid: str, changes: ServerChanges) -> None:
+def _change(api: ComputeApiCollaborators, call: Call, uuid: str, changes: ServerChanges) -> None:
     api.conductor.update_server(call.ctx, instance_uuid=uuid, changes=changes, override_lock=call.ctx.is_admin)
 
 

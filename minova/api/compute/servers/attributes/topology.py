@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers import servers
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
@@ -29,7 +29,7 @@ class TopologyView(msgspec.Struct, frozen=True, kw_only=True):
     pagesize_kb: int | None = None
 
 
-def show(api: Collaborators, call: Call) -> dict[str, Any]:
+def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         topology = instances.numa_topology(session, servers.find(call, session).uuid)
     cells = () if topology is None else topology.cells

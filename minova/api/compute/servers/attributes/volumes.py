@@ -1,7 +1,7 @@
 """`/servers/{id}/os-volume_attachments`: an empty list, and all else is refused, because there is no volume service."""
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers import servers
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
@@ -11,14 +11,14 @@ class NoVolumes(errors.MinovaError):
     code = 501
 
 
-def index(api: Collaborators, call: Call) -> dict[str, list[str]]:
+def index(api: ComputeApiCollaborators, call: Call) -> dict[str, list[str]]:
     """Raises NotFound for an unknown server. Clients read the list of each server."""
     with api.db.read() as session:
         servers.find(call, session)
     return {"volumeAttachments": []}
 
 
-def refuse(api: Collaborators, call: Call) -> None:
+def refuse(api: ComputeApiCollaborators, call: Call) -> None:
     """Raises NotFound for an unknown server, and NoVolumes for any other: no server has a volume, and none
     can get one.
     """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.http.call import Call
 from minova.api.policies.enforcer import Target
 from minova.db.api_queries.instances import InstanceRow
@@ -37,18 +37,18 @@ class WantedNic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     tag: str | None = None
 
 
-def check_together(wanted: Sequence[WantedNic], servers: int) -> None:
+def check_together(nics: Sequence[WantedNic], servers: int) -> None:
     """Raises BadRequest if one server, or this number of servers, cannot have all of the interfaces."""
-    if len(wanted) > MAX_NICS:
-        raise errors.BadRequest(f"A server may have {MAX_NICS} networks, and {len(wanted)} are given.")
-    given = [nic.port for nic in wanted if nic.port is not None]
+    if len(nics) > MAX_NICS:
+        raise errors.BadRequest(f"A server may have {MAX_NICS} networks, and {len(nics)} are given.")
+    given = [nic.port for nic in nics if nic.port is not None]
     if len(set(given)) < len(given):
         raise errors.BadRequest("A port stands in networks twice.")
-    if servers > 1 and (given or any(nic.fixed_ip is not None for nic in wanted)):
+    if servers > 1 and (given or any(nic.fixed_ip is not None for nic in nics)):
         raise errors.BadRequest("A port or a fixed_ip is for one server, and max_count is more.")
 
 
-def client_of(api: Collaborators, call: Call) -> "NeutronClient":
+def client_of(api: ComputeApiCollaborators, call: Call) -> "NeutronClient":
     """Returns the client of this request. All its calls to Neutron share PATIENCE."""
     assert api.neutron is not None
     context = call.request.context
@@ -58,7 +58,7 @@ def client_of(api: Collaborators, call: Call) -> "NeutronClient":
     return client
 
 
-def token_of(api: Collaborators, call: Call) -> str | None:
+def token_of(api: ComputeApiCollaborators, call: Call) -> str | None:
     """Returns the caller's token. None: the callers are not Keystone's, and requests to Neutron use the user of
     `[neutron]`.
     """
@@ -68,25 +68,25 @@ def token_of(api: Collaborators, call: Call) -> str | None:
 
 
 def requested(
-    api: Collaborators, call: Call, wanted: Sequence[WantedNic] | str | None, servers: int
+    api: ComputeApiCollaborators, call: Call, wanted_nics: Sequence[WantedNic] | str | None, servers: int
 ) -> tuple[RequestedNic, ...]:
     """Returns the interfaces of each new server. Raises BadRequest, Forbidden, NetworkAmbiguous and PortInUse as
     `requested_networks`.
     """
     resolver = NeutronResolver(api, call)
-    if isinstance(wanted, str) or not wanted:
+    if isinstance(wanted_nics, str) or not wanted_nics:
         nics = resolver.only_one()
-        if wanted == "auto" and not nics:
+        if wanted_nics == "auto" and not nics:
             raise errors.BadRequest(f"Unable to automatically allocate a network for project {call.ctx.project_id}")
         return nics
-    check_together(wanted, servers)
-    return tuple(resolver.by_port(nic) if nic.port is not None else resolver.by_network(nic) for nic in wanted)
+    check_together(wanted_nics, servers)
+    return tuple(resolver.by_port(nic) if nic.port is not None else resolver.by_network(nic) for nic in wanted_nics)
 
 
 class NeutronResolver:
     """Resolves the networks and ports of one caller."""
 
-    def __init__(self, api: Collaborators, call: Call) -> None:
+    def __init__(self, api: ComputeApiCollaborators, call: Call) -> None:
         self._client = client_of(api, call)
         self._token = token_of(api, call)
         self._call = call
@@ -99,10 +99,10 @@ class NeutronResolver:
         """
         own = self._client.networks(self._token, tenant_id=self._project_id)
         shared = self._client.networks(self._token, shared=True)
-        found = {network["id"]: network for network in (*own, *shared)}
-        if len(found) > 1:
+        networks_by_id = {network["id"]: network for network in (*own, *shared)}
+        if len(networks_by_id) > 1:
             raise errors.NetworkAmbiguous("Multiple possible networks found, use a Network ID to be more specific.")
-        return tuple(self._new(network) for network in found.values())
+        return tuple(self._new(network) for network in networks_by_id.values())
 
     def by_network(self, nic: WantedNic, unknown: type[errors.MinovaError] = errors.BadRequest) -> RequestedNic:
         """Raises `unknown` if the caller may use no such network."""
@@ -140,11 +140,13 @@ class NeutronResolver:
     def _new(network: "Document", nic: WantedNic | None = None) -> RequestedNic:
         if not network.get("subnets"):
             raise errors.BadRequest(f"Network {network['id']} requires a subnet in order to boot instances on.")
-        wanted = nic or WantedNic()
-        return RequestedNic(network_id=network["id"], ip_address=wanted.fixed_ip, service=NEUTRON, tag=wanted.tag)
+        wanted_nic = nic or WantedNic()
+        return RequestedNic(
+            network_id=network["id"], ip_address=wanted_nic.fixed_ip, service=NEUTRON, tag=wanted_nic.tag
+        )
 
 
-def new_interface(api: Collaborators, call: Call, row: InstanceRow, nic: WantedNic) -> NewInterface:
+def new_interface(api: ComputeApiCollaborators, call: Call, row: InstanceRow, nic: WantedNic) -> NewInterface:
     """Returns a new interface of an existing server. Makes a port if the request names none; the caller must withdraw
     it if the server cannot have it.
 
@@ -152,44 +154,44 @@ def new_interface(api: Collaborators, call: Call, row: InstanceRow, nic: WantedN
     Raises BadRequest if no network is available.
     """
     resolver = NeutronResolver(api, call)
-    found: RequestedNic | None
+    resolved_nic: RequestedNic | None
     try:
         if nic.port is not None:
-            found = resolver.by_port(nic, errors.PortNotFound)
+            resolved_nic = resolver.by_port(nic, errors.PortNotFound)
         elif nic.uuid is not None:
-            found = resolver.by_network(nic, errors.NetworkNotFound)
+            resolved_nic = resolver.by_network(nic, errors.NetworkNotFound)
         else:
-            found = next(iter(resolver.only_one()), None)
+            resolved_nic = next(iter(resolver.only_one()), None)
     except errors.NetworkAmbiguous:
         raise errors.BadRequest(
             "More than one possible network found. Specify network ID(s) to select which one(s) to connect to."
         ) from None
-    if found is None:
+    if resolved_nic is None:
         raise errors.BadRequest(
             f"No specific network was requested and none are available for project '{row.project_id}'."
         )
-    values = msgspec.structs.asdict(msgspec.structs.replace(found, tag=nic.tag))
-    if found.port_id is not None:
-        return NewInterface(id=found.port_id, **values)
-    wanted: dict[str, Any] = {
-        "network_id": found.network_id,
+    values = msgspec.structs.asdict(msgspec.structs.replace(resolved_nic, tag=nic.tag))
+    if resolved_nic.port_id is not None:
+        return NewInterface(id=resolved_nic.port_id, **values)
+    new_port: dict[str, Any] = {
+        "network_id": resolved_nic.network_id,
         "tenant_id": row.project_id,
         "device_id": row.uuid,
         "device_owner": device_owner(row.availability_zone),
         **mark(row.uuid),
     }
-    if found.ip_address is not None:
-        wanted["fixed_ips"] = [{"ip_address": found.ip_address}]
+    if resolved_nic.ip_address is not None:
+        new_port["fixed_ips"] = [{"ip_address": resolved_nic.ip_address}]
     # Recorded before the port exists: this process may die, or Neutron's answer may be lost.
-    api.conductor.expect_port(call.ctx, instance_uuid=row.uuid, network_id=found.network_id)
+    api.conductor.expect_port(call.ctx, instance_uuid=row.uuid, network_id=resolved_nic.network_id)
     try:
-        port = client_of(api, call).create_port(wanted)
+        port = client_of(api, call).create_port(new_port)
     except errors.IpAddressGenerationFailure:
-        raise errors.BadRequest(f"No fixed IP addresses available for network: {found.network_id}") from None
+        raise errors.BadRequest(f"No fixed IP addresses available for network: {resolved_nic.network_id}") from None
     return NewInterface(id=port["id"], **values)
 
 
-def withdraw(api: Collaborators, port_id: str) -> None:
+def withdraw(api: ComputeApiCollaborators, port_id: str) -> None:
     """Deletes a port of `new_interface`. Raises nothing."""
     assert api.neutron is not None
     try:
@@ -198,13 +200,13 @@ def withdraw(api: Collaborators, port_id: str) -> None:
         LOG.warning("Port %s is left in Neutron for some minutes: %s", port_id, error)
 
 
-def groups_named(api: Collaborators, call: Call) -> dict[str, list[str]]:
+def groups_named(api: ComputeApiCollaborators, call: Call) -> dict[str, list[str]]:
     """Returns the ids of the caller's project's security groups, by name and by id."""
-    found: dict[str, list[str]] = {}
+    ids_by_name: dict[str, list[str]] = {}
     groups: list[dict[str, Any]] = client_of(api, call).security_groups(
         token_of(api, call), tenant_id=call.ctx.project_id
     )
     for group in groups:
         for name in {group["name"], group["id"]}:
-            found.setdefault(name, []).append(group["id"])
-    return found
+            ids_by_name.setdefault(name, []).append(group["id"])
+    return ids_by_name

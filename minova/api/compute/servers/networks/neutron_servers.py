@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers.networks.neutron import client_of, token_of
 from minova.api.http.call import Call
 from minova.db.api_queries.instances import InstanceRow
@@ -43,12 +43,14 @@ def ports_of(session: Session, instance_uuids: Collection[str]) -> dict[str, lis
     return neutron_ports.ids_of(session, instance_uuids)
 
 
-def ports_asked(api: Collaborators, session: Session, instance_uuids: Collection[str]) -> dict[str, list[str]]:
+def ports_asked(
+    api: ComputeApiCollaborators, session: Session, instance_uuids: Collection[str]
+) -> dict[str, list[str]]:
     """The same as `ports_of`, for answers: empty if this API is not configured for Neutron."""
     return {} if api.neutron is None else ports_of(session, instance_uuids)
 
 
-def require_neutron(api: Collaborators, row: InstanceRow) -> None:
+def require_neutron(api: ComputeApiCollaborators, row: InstanceRow) -> None:
     """Raises BadRequest if this API is no longer configured for the Neutron that has the server's ports."""
     if api.neutron is None:
         raise errors.BadRequest(
@@ -59,7 +61,7 @@ def require_neutron(api: Collaborators, row: InstanceRow) -> None:
 # -- security groups -----------------------------------------------------------------------------------------------------
 
 
-def group_names(api: Collaborators, call: Call, ports: Ports) -> dict[str, list[str]]:
+def group_names(api: ComputeApiCollaborators, call: Call, ports: Ports) -> dict[str, list[str]]:
     """Returns the names of the security groups that Neutron shows the caller, by server.
 
     Takes two requests for all servers. Returns {} if Neutron is away.
@@ -68,8 +70,8 @@ def group_names(api: Collaborators, call: Call, ports: Ports) -> dict[str, list[
         return {}
     client, token = api.neutron.within(PATIENCE), token_of(api, call)
     try:
-        found = _all(partial(client.ports, token, fields=["id", "security_groups"]), _flat(ports.values()))
-        groups = {port["id"]: _groups_in(port) for port in found}
+        port_documents = _all(partial(client.ports, token, fields=["id", "security_groups"]), _flat(ports.values()))
+        groups = {port["id"]: _groups_in(port) for port in port_documents}
         named = _all(partial(client.security_groups, token, fields=["id", "name"]), set(_flat(groups.values())))
     except errors.MinovaError as error:
         LOG.warning("Servers are shown without their security groups: %s", error)
@@ -83,24 +85,24 @@ def group_names(api: Collaborators, call: Call, ports: Ports) -> dict[str, list[
 
 
 def groups_of(
-    api: Collaborators, call: Call, port_ids: Collection[str]
+    api: ComputeApiCollaborators, call: Call, port_ids: Collection[str]
 ) -> tuple[list[SecurityGroup], dict[str, SecurityGroup | None]]:
     """Returns the security groups of these ports, and by id all groups that these and their rules name: those that the
     caller may see.
     """
     client, token = client_of(api, call), token_of(api, call)
     ports = _all(partial(client.ports, token), port_ids)
-    wanted = set(_flat(_groups_in(port) for port in ports))
-    groups = [_group(found) for found in _all(partial(client.security_groups, token), wanted)]
-    known: dict[str, SecurityGroup | None] = {group.id: group for group in groups}
+    group_ids = set(_flat(_groups_in(port) for port in ports))
+    groups = [_group(document) for document in _all(partial(client.security_groups, token), group_ids)]
+    groups_by_id: dict[str, SecurityGroup | None] = {group.id: group for group in groups}
     remote = {rule.remote_group_id for group in groups for rule in group.rules if rule.remote_group_id is not None}
-    for found in _all(partial(client.security_groups, token), remote - known.keys()):
-        known[found["id"]] = _group(found)
-    return sorted(groups, key=lambda group: (group.project_id, group.name)), known
+    for document in _all(partial(client.security_groups, token), remote - groups_by_id.keys()):
+        groups_by_id[document["id"]] = _group(document)
+    return sorted(groups, key=lambda group: (group.project_id, group.name)), groups_by_id
 
 
 def change_group(
-    api: Collaborators, call: Call, row: InstanceRow, port_ids: Sequence[str], name: str, *, adding: bool
+    api: ComputeApiCollaborators, call: Call, row: InstanceRow, port_ids: Sequence[str], name: str, *, adding: bool
 ) -> None:
     """Adds the group to each of these ports, or removes it.
 
@@ -110,15 +112,15 @@ def change_group(
     """
     require_neutron(api, row)
     group_id = _named(api, call, row.project_id, name)
-    found = 0
+    change_count = 0
     for port_id in port_ids:
-        found += _change(api, call, port_id, partial(_added if adding else _removed, group_id))
-    if not adding and not found:
+        change_count += _change(api, call, port_id, partial(_added if adding else _removed, group_id))
+    if not adding and not change_count:
         raise errors.NotFound(f"Security group {name} not associated with the instance {row.uuid}")
     _look_again(api, call, row)
 
 
-def _named(api: Collaborators, call: Call, project_id: str, name: str) -> str:
+def _named(api: ComputeApiCollaborators, call: Call, project_id: str, name: str) -> str:
     """Returns the id of a group. As in Nova, looks for the id first, then for the name among the groups of
     the project.
     """
@@ -126,12 +128,12 @@ def _named(api: Collaborators, call: Call, project_id: str, name: str) -> str:
     by_id = client.security_groups(token, id=name)
     if token is None and not call.ctx.is_admin:  # Neutron shows all groups to minova's own user
         by_id = [group for group in by_id if group["tenant_id"] == project_id]
-    found = by_id or client.security_groups(token, name=name, tenant_id=project_id)
-    if len(found) > 1:
+    groups = by_id or client.security_groups(token, name=name, tenant_id=project_id)
+    if len(groups) > 1:
         raise errors.Conflict(f"Multiple security groups found matching '{name}'. Use an ID to be more specific.")
-    if not found:
+    if not groups:
         raise errors.NotFound(f"Security group {name} is not found for project {project_id}")
-    return str(found[0]["id"])
+    return str(groups[0]["id"])
 
 
 def _added(group_id: str, port: "Document") -> dict[str, Any] | None:
@@ -158,7 +160,9 @@ def _groups_in(port: "Document") -> list[str]:
 # -- addresses -----------------------------------------------------------------------------------------------------------
 
 
-def add_address(api: Collaborators, call: Call, row: InstanceRow, port_ids: Sequence[str], network_id: str) -> None:
+def add_address(
+    api: ComputeApiCollaborators, call: Call, row: InstanceRow, port_ids: Sequence[str], network_id: str
+) -> None:
     """Adds an address to the first of the ports on this network, from the first subnet that has one.
 
     Raises NetworkNotFound if no port is on the network, BadRequest if no subnet has an address.
@@ -190,7 +194,9 @@ def _with_address(subnet_id: str, port: "Document") -> dict[str, Any]:
     return {"fixed_ips": [*port["fixed_ips"], {"subnet_id": subnet_id}]}
 
 
-def remove_address(api: Collaborators, call: Call, row: InstanceRow, port_ids: Sequence[str], address: str) -> None:
+def remove_address(
+    api: ComputeApiCollaborators, call: Call, row: InstanceRow, port_ids: Sequence[str], address: str
+) -> None:
     """Removes the address from its port. Raises BadRequest if no port has it."""
     require_neutron(api, row)
     if not any(_change(api, call, port_id, partial(_without_address, address)) for port_id in port_ids):
@@ -207,13 +213,13 @@ def _without_address(address: str, port: "Document") -> dict[str, Any] | None:
 
 
 def _change(
-    api: Collaborators,
+    api: ComputeApiCollaborators,
     call: Call,
     port_id: str,
-    wanted: Callable[["Document"], dict[str, Any] | None],
+    changes_for: Callable[["Document"], dict[str, Any] | None],
     tries: int | None = None,
 ) -> bool:
-    """Applies the changes that `wanted` returns for the current port; None: no change.
+    """Applies the changes that `changes_for` returns for the current port; None: no change.
 
     Returns False if nothing is changed, or if the caller does not see the port. Tries again while others change the
     same port, so that their changes are not lost.
@@ -221,7 +227,7 @@ def _change(
     client, token = client_of(api, call), token_of(api, call)
     for _ in range(TRIES):
         port = client.port(port_id, token)
-        changes = None if port is None else wanted(port)
+        changes = None if port is None else changes_for(port)
         if port is None or changes is None:
             return False
         try:
@@ -234,7 +240,7 @@ def _change(
     raise errors.Conflict(_OFTEN)
 
 
-def _look_again(api: Collaborators, call: Call, row: InstanceRow) -> None:
+def _look_again(api: ComputeApiCollaborators, call: Call, row: InstanceRow) -> None:
     """Lets the conductor read the interfaces now: Neutron's event may come later, or never."""
     if row.host is not None:
         try:
@@ -245,24 +251,24 @@ def _look_again(api: Collaborators, call: Call, row: InstanceRow) -> None:
 
 def _all(ask: Callable[..., list["Document"]], ids: Collection[str]) -> list["Document"]:
     """Requests objects by their ids, in as few requests as the length of a URL permits."""
-    return [found for chunk in chunked(sorted(ids), MAX_IDS) for found in ask(id=list(chunk))]
+    return [document for chunk in chunked(sorted(ids), MAX_IDS) for document in ask(id=list(chunk))]
 
 
 def _flat(lists: Iterable[Collection[str]]) -> list[str]:
-    return [one for each in lists for one in each]
+    return [entry for each in lists for entry in each]
 
 
-def _group(found: "Document") -> SecurityGroup:
+def _group(document: "Document") -> SecurityGroup:
     return SecurityGroup(
-        id=found["id"],
-        name=found["name"],
-        description=found.get("description") or "",
-        project_id=found["tenant_id"],
-        rules=tuple(_rule(rule) for rule in found.get("security_group_rules") or ()),
+        id=document["id"],
+        name=document["name"],
+        description=document.get("description") or "",
+        project_id=document["tenant_id"],
+        rules=tuple(_rule(rule) for rule in document.get("security_group_rules") or ()),
     )
 
 
-def _rule(found: "Document") -> SecurityGroupRule:
+def _rule(document: "Document") -> SecurityGroupRule:
     names = (
         "id",
         "security_group_id",
@@ -274,5 +280,5 @@ def _rule(found: "Document") -> SecurityGroupRule:
         "remote_ip_prefix",
         "remote_group_id",
     )
-    values: dict[str, Any] = {name: found.get(name) for name in names}
-    return SecurityGroupRule(project_id=found["tenant_id"], **values)
+    values: dict[str, Any] = {name: document.get(name) for name in names}
+    return SecurityGroupRule(project_id=document["tenant_id"], **values)

@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers.networks import neutron
 from minova.api.http.call import Call
 from minova.api.http.microversions import History, added, removed
@@ -50,25 +50,25 @@ def access_address(version: int, text: str) -> str:
 
 
 def requested_networks(
-    api: Collaborators,
+    api: ComputeApiCollaborators,
     call: Call,
-    wanted: Sequence[Nic] | str | None,
+    wanted_nics: Sequence[Nic] | str | None,
     servers: int,
     groups: tuple[str, ...] | None = None,
 ) -> tuple[dict[str, Any], ...]:
     """Returns the interfaces of each new server, for the conductor.
 
     `groups`: the security groups of new ports; None: the default group.
-    If `wanted` is None, a server gets an interface on the only network that the project may use, or no interface if
+    If `wanted_nics` is None, a server gets an interface on the only network that the project may use, or no interface if
     there is no network. `auto` is the same, but there must be a network. With `none`, a server gets no interface.
 
     Raises BadRequest if a network or port is unknown or another project's.
     Raises NetworkAmbiguous if the project may use several networks, PortInUse if a server has the port.
     """
-    if wanted == "none":
+    if wanted_nics == "none":
         return ()
     if api.neutron is not None:
-        nics = neutron.requested(api, call, wanted, servers)
+        nics = neutron.requested(api, call, wanted_nics, servers)
         return tuple(
             msgspec.to_builtins(nic if nic.port_id else msgspec.structs.replace(nic, security_groups=groups))
             for nic in nics
@@ -76,28 +76,28 @@ def requested_networks(
     with api.db.read() as session:
         nics = (
             _only_one(session, call.ctx.project_id)
-            if not wanted or isinstance(wanted, str)
-            else _each(session, call, wanted, servers)
+            if not wanted_nics or isinstance(wanted_nics, str)
+            else _each(session, call, wanted_nics, servers)
         )
-    if wanted == "auto" and not nics:
+    if wanted_nics == "auto" and not nics:
         raise errors.BadRequest(f"Unable to automatically allocate a network for project {call.ctx.project_id}")
     new = [nic if nic.port_id is not None else msgspec.structs.replace(nic, security_groups=groups) for nic in nics]
     return tuple(msgspec.to_builtins(nic) for nic in new)
 
 
-def new_interface(session: Session, call: Call, project_id: str, wanted: Nic, port_id: str) -> NewInterface:
+def new_interface(session: Session, call: Call, project_id: str, wanted_nic: Nic, port_id: str) -> NewInterface:
     """Returns a new interface of a server of this project, for the conductor.
 
-    `port_id`: the id of the port that is made if `wanted` names none.
+    `port_id`: the id of the port that is made if `wanted_nic` names none.
 
     Raises PortNotFound, NetworkNotFound or PortInUse, and Forbidden for an external network of another project.
-    Raises BadRequest if `wanted` names no network and the project may use none or several, or if the network has no
+    Raises BadRequest if `wanted_nic` names no network and the project may use none or several, or if the network has no
     subnets.
     """
-    if wanted.port is not None:
-        nic = _by_port(session, call, wanted, errors.PortNotFound)
-    elif wanted.uuid is not None:
-        nic = _by_network(session, call, wanted, errors.NetworkNotFound)
+    if wanted_nic.port is not None:
+        nic = _by_port(session, call, wanted_nic, errors.PortNotFound)
+    elif wanted_nic.uuid is not None:
+        nic = _by_network(session, call, wanted_nic, errors.NetworkNotFound)
     else:
         try:
             only = _only_one(session, project_id)
@@ -115,16 +115,16 @@ def new_interface(session: Session, call: Call, project_id: str, wanted: Nic, po
 
 def _only_one(session: Session, project_id: str) -> tuple[RequestedNic, ...]:
     """Returns an interface on the only network among those of the project and the shared ones, as in Nova."""
-    found = networks.usable(session, project_id, 2)
-    if len(found) > 1:
+    usable_networks = networks.usable(session, project_id, 2)
+    if len(usable_networks) > 1:
         raise errors.NetworkAmbiguous("Multiple possible networks found, use a Network ID to be more specific.")
-    return tuple(_new(_with_subnets(network)) for network in found)
+    return tuple(_new(_with_subnets(network)) for network in usable_networks)
 
 
-def _each(session: Session, call: Call, wanted: Sequence[Nic], servers: int) -> tuple[RequestedNic, ...]:
-    neutron.check_together(wanted, servers)
+def _each(session: Session, call: Call, nics: Sequence[Nic], servers: int) -> tuple[RequestedNic, ...]:
+    neutron.check_together(nics, servers)
     return tuple(
-        _by_port(session, call, nic) if nic.port is not None else _by_network(session, call, nic) for nic in wanted
+        _by_port(session, call, nic) if nic.port is not None else _by_network(session, call, nic) for nic in nics
     )
 
 

@@ -11,7 +11,7 @@ from minova.cli.base import Command
 from minova.cli.client import COMPUTE, Client, Json, part
 from minova.cli.errors import ApiError, CliError
 from minova.cli.parser import add_wait
-from minova.cli.wait import Gone, Progress, TimedOut, failed_action, wait_for_status
+from minova.cli.wait import Progress, ServerGone, TimedOut, failed_action, wait_for_status
 
 # The names of records that differ from those of the actions.
 _RECORDED = {"os-migrateLive": "live-migration"}
@@ -83,7 +83,7 @@ class ServerAction(Command):
             last = wait_for_status(self.client, server, progress, timeout)
         except TimedOut as late:
             raise CliError(f"Waited {timeout:g} s: {late}. The request is still in progress.") from None
-        except Gone:
+        except ServerGone:
             raise CliError(f"Server {server['name']} was deleted meanwhile.") from None
         except KeyboardInterrupt:
             print("\nStopped waiting: the requests are still in progress.", file=sys.stderr)

@@ -26,8 +26,8 @@ class ServerDelete(Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         look = find.server_or_deleted if parsed_args.force else find.server
-        found = find_all(self.client, parsed_args.servers, look=partial(look, every=parsed_args.all_projects))
-        servers = {server["id"]: server for server in found}
+        matches = find_all(self.client, parsed_args.servers, look=partial(look, every=parsed_args.all_projects))
+        servers = {server["id"]: server for server in matches}
         for uuid in servers:
             self._delete(uuid, force=parsed_args.force)
         if parsed_args.wait:

@@ -13,7 +13,7 @@ from minova.cli.commands.image import fields
 from minova.cli.errors import ApiError, CliError
 from minova.cli.output.columns import printable
 from minova.cli.parser import add_wait, key_value, positive
-from minova.cli.wait import POLLS, Gone, Progress, TimedOut, failed_action, wait_for_status
+from minova.cli.wait import POLLS, Progress, ServerGone, TimedOut, failed_action, wait_for_status
 
 
 class ServerImageCreate(ShowOne):
@@ -58,7 +58,7 @@ class ServerImageCreate(ShowOne):
         last = server
         try:
             last = wait_for_status(self.client, server, progress, timeout)
-        except Gone:
+        except ServerGone:
             pass  # the image's record says whether it was complete before
         except TimedOut as late:
             raise CliError(f"Waited {timeout:g} s: {late}. The request is still in progress.") from None

@@ -27,8 +27,8 @@ def _add_tag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tag", metavar="TAG", help="of the interface")
 
 
-def _wanted(parsed_args: argparse.Namespace, **wanted: Any) -> Json:
-    return {"interfaceAttachment": wanted | ({"tag": parsed_args.tag} if parsed_args.tag else {})}
+def _wanted(parsed_args: argparse.Namespace, **fields: Any) -> Json:
+    return {"interfaceAttachment": fields | ({"tag": parsed_args.tag} if parsed_args.tag else {})}
 
 
 class ServerAddNetwork(Command):
@@ -80,16 +80,19 @@ class ServerAddFixedIp(ShowOne):
         address = parsed_args.fixed_ip_address
         fixed = {"fixed_ips": [{"ip_address": address}]} if address else {}
         answer = self.client.post(interfaces_path(server), _wanted(parsed_args, net_id=network["id"], **fixed))
-        made = answer["interfaceAttachment"]
-        addresses = [f"ip_address='{one['ip_address']}', subnet_id='{one['subnet_id']}'" for one in made["fixed_ips"]]
+        attachment = answer["interfaceAttachment"]
+        addresses = [
+            f"ip_address='{fixed_ip['ip_address']}', subnet_id='{fixed_ip['subnet_id']}'"
+            for fixed_ip in attachment["fixed_ips"]
+        ]
         shown = {
-            "Port ID": made["port_id"],
+            "Port ID": attachment["port_id"],
             "Server ID": server["id"],
-            "Network ID": made["net_id"],
-            "MAC Address": made["mac_addr"],
-            "Port State": made["port_state"],
+            "Network ID": attachment["net_id"],
+            "MAC Address": attachment["mac_addr"],
+            "Port State": attachment["port_state"],
             "Fixed IPs": Words(addresses),
-            **({"Tag": made.get("tag")} if parsed_args.tag else {}),
+            **({"Tag": attachment.get("tag")} if parsed_args.tag else {}),
         }
         return self.dict2columns(shown)
 
@@ -107,7 +110,7 @@ class ServerRemoveNetwork(Command):
         server = find.server(self.client, parsed_args.server)
         network = find.network(self.client, parsed_args.network)
         of_server = self.client.get(interfaces_path(server))["interfaceAttachments"]
-        on_network = [one["port_id"] for one in of_server if one["net_id"] == network["id"]]
+        on_network = [attachment["port_id"] for attachment in of_server if attachment["net_id"] == network["id"]]
         if not on_network:
             raise CliError(f"Server {parsed_args.server} has no interface on network {parsed_args.network}.")
         for port_id in on_network:

@@ -88,8 +88,8 @@ class ServerRebuild(ServerAction):
             "trusted_image_certificates": parsed_args.trusted_image_certificates,
         }
         removed = {"key_name": parsed_args.no_key_name, "user_data": parsed_args.no_user_data}
-        wanted = {key: value for key, value in given.items() if value is not None}
-        return {"imageRef": image, **wanted, **{key: None for key, is_removed in removed.items() if is_removed}}
+        changes = {key: value for key, value in given.items() if value is not None}
+        return {"imageRef": image, **changes, **{key: None for key, is_removed in removed.items() if is_removed}}
 
     def show(self, server: Json, answer: Any) -> None:
         if "adminPass" in answer["server"]:

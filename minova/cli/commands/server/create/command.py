@@ -26,7 +26,7 @@ from minova.cli.output import diagnosis
 from minova.cli.output.report import show
 from minova.cli.output.servers import COLUMNS, Names, OneServer, fields, row
 from minova.cli.parser import add_wait, key_value, positive
-from minova.cli.wait import Ask, Gone, Progress, TimedOut, failures, one_server, wait_for_builds
+from minova.cli.wait import Ask, Progress, ServerGone, TimedOut, failures, one_server, wait_for_builds
 
 REQUEST_UUID = "X-Minova-Request-UUID"
 USER_DATA_LIMIT = 65535  # bytes of base64, as in Nova
@@ -123,7 +123,7 @@ With --dry-run nothing is made: it shows where they would go (exit code 0), or w
             servers = _asking(self.client, created)()
             if parsed_args.wait:
                 servers = self._wait(_asking(self.client.without_retries(), created), servers, parsed_args.timeout)
-        except Gone as gone:
+        except ServerGone as gone:
             raise CliError(f"Server {gone} was deleted while it was being built.") from None
         if several:
             names = Names(self.client)
@@ -211,8 +211,8 @@ def _asking(client: Client, answer: Json) -> Ask:
         return one_server(client, answer["server"]["id"])
 
     def ask() -> list[Json]:
-        made = client.pages(f"{COMPUTE}/servers/detail", "servers", reservation_id=answer["reservation_id"])
-        return sorted(made, key=_launch_order)
+        servers = client.pages(f"{COMPUTE}/servers/detail", "servers", reservation_id=answer["reservation_id"])
+        return sorted(servers, key=_launch_order)
 
     return ask
 

@@ -80,11 +80,11 @@ def nic(text: str) -> dict[str, str] | str:
 
 def networks_of(client: Client, parsed_args: argparse.Namespace) -> list[Json] | str | None:
     """Returns the field of the request; None if no option was given."""
-    wanted = parsed_args.nics or []
-    words = [each for each in wanted if isinstance(each, str)]
-    if words and len(wanted) > 1:
+    nic_options = parsed_args.nics or []
+    words = [each for each in nic_options if isinstance(each, str)]
+    if words and len(nic_options) > 1:
         raise UsageError(f"A server with networks '{words[0]}' has no other --network, --port or --nic.")
-    return words[0] if words else [_found(client, each) for each in wanted] or None
+    return words[0] if words else [_found(client, each) for each in nic_options] or None
 
 
 def version_of(networks: list[Json] | str | None) -> str | None:
@@ -94,10 +94,10 @@ def version_of(networks: list[Json] | str | None) -> str | None:
     return TAGS_SINCE if any("tag" in each for each in networks or ()) else None
 
 
-def _found(client: Client, wanted: dict[str, str]) -> Json:
-    tag = {"tag": wanted["tag"]} if "tag" in wanted else {}
-    if "port-id" in wanted:
-        return {"port": find.port(client, wanted["port-id"])["id"], **tag}
-    address = wanted.get("v4-fixed-ip") or wanted.get("v6-fixed-ip")
-    network: Json = {"uuid": find.network(client, wanted["net-id"])["id"]}
+def _found(client: Client, nic_option: dict[str, str]) -> Json:
+    tag = {"tag": nic_option["tag"]} if "tag" in nic_option else {}
+    if "port-id" in nic_option:
+        return {"port": find.port(client, nic_option["port-id"])["id"], **tag}
+    address = nic_option.get("v4-fixed-ip") or nic_option.get("v6-fixed-ip")
+    network: Json = {"uuid": find.network(client, nic_option["net-id"])["id"]}
     return network | ({"fixed_ip": address} if address else {}) | tag

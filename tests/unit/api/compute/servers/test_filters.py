@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from minova import errors
-from minova.api.compute.servers.filters import Rights, ServersQuery, check_names, order, wanted
+from minova.api.compute.servers.filters import ListingRights, ServersQuery, check_names, order, wanted
 from minova.api.http.structs import to_struct
 from minova.codecs import Decoder
 from minova.db.api_queries.instances import InstanceFilter
@@ -14,8 +14,8 @@ from minova.db.api_queries.patterns import Pattern
 
 QUERY = Decoder(ServersQuery, strict=False)
 
-ADMIN = Rights(is_admin=True, all_filters=True)
-USER = Rights(is_admin=False, all_filters=False, refusal="no")
+ADMIN = ListingRights(is_admin=True, all_filters=True)
+USER = ListingRights(is_admin=False, all_filters=False, refusal="no")
 
 
 def ask(query: dict[str, str], *, is_admin: bool = True) -> InstanceFilter | None:

@@ -3,21 +3,21 @@
 import pytest
 
 from minova import errors
-from minova.api.compute.servers.placement_request import Place, place_of
+from minova.api.compute.servers.placement_request import RequestedPlace, place_of
 
 PLACES = {
-    None: Place(),
-    "": Place(),
-    "nova": Place(zone="nova"),
-    "nova:h": Place(zone="nova", host="h"),
-    "nova:h:n": Place(zone="nova", host="h", node="n"),
-    "nova::n": Place(zone="nova", node="n"),
-    ":h": Place(host="h"),
+    None: RequestedPlace(),
+    "": RequestedPlace(),
+    "nova": RequestedPlace(zone="nova"),
+    "nova:h": RequestedPlace(zone="nova", host="h"),
+    "nova:h:n": RequestedPlace(zone="nova", host="h", node="n"),
+    "nova::n": RequestedPlace(zone="nova", node="n"),
+    ":h": RequestedPlace(host="h"),
 }
 
 
 @pytest.mark.parametrize(("zone", "expected"), PLACES.items())
-def test_availability_zone_is_parsed(zone: str | None, expected: Place) -> None:
+def test_availability_zone_is_parsed(zone: str | None, expected: RequestedPlace) -> None:
     assert place_of(zone) == expected
     assert place_of(zone).forced == (expected.host is not None or expected.node is not None)
 

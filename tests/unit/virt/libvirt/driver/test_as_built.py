@@ -9,7 +9,7 @@ from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.driver.as_built import as_built
-from minova.virt.libvirt.xml.mark import Mark
+from minova.virt.libvirt.xml.mark import DomainMark
 
 SPECS = {"hw:mem_encryption": "true", "hw:viommu_model": "intel", "hw:pmu": "true"}
 INSTANCE = Instance(
@@ -19,7 +19,7 @@ INSTANCE = Instance(
     image=Image(id="i", properties={"hw_sound_model": "pcspk", "os_distro": "debian"}),
     image_ref="i",
 )
-MARK = Mark(uuid=INSTANCE.uuid, host="h", node="n", attempt=1, display_name="web", flavor="m1", image="i")
+MARK = DomainMark(uuid=INSTANCE.uuid, host="h", node="n", attempt=1, display_name="web", flavor="m1", image="i")
 PLAIN = "<domain><devices/></domain>"
 
 

@@ -9,7 +9,7 @@ from minova.errors import HypervisorError
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.storage import disk_images, disk_owner
-from minova.virt.libvirt.storage.disk_images import Base
+from minova.virt.libvirt.storage.disk_images import BaseImage
 from minova.virt.libvirt.storage.disk_owner import DiskOwner
 from minova.virt.libvirt.storage.disks import Disks
 
@@ -47,7 +47,7 @@ def test_a_further_disk_is_as_the_root_disk_and_gets_no_new_secret(
 
 
 def test_no_disk_ends_plain_for_want_of_a_passphrase(tmp_path: Path) -> None:
-    base = Base(path=tmp_path / "base", disk_format="qcow2", virtual_size=1 << 20)
+    base = BaseImage(path=tmp_path / "base", disk_format="qcow2", virtual_size=1 << 20)
     with pytest.raises(HypervisorError, match="no passphrase"):
         Disks(tmp_path).make(ENCRYPTED, base, "one", 1)
     assert not Disks(tmp_path).folder(ENCRYPTED.uuid).exists()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from minova.virt.libvirt.guest_files.disk_formats import RAW
-from minova.virt.libvirt.storage.disk_images import Base, raw_copy
+from minova.virt.libvirt.storage.disk_images import BaseImage, raw_copy
 
 MB = 1024 * 1024
 
@@ -27,7 +27,7 @@ def test_raw_copy_keeps_bytes_and_holes(tmp_path: Path, monkeypatch: pytest.Monk
         file.write(b"first" * 1000)
         file.seek(20 * MB)
         file.write(b"last" * 100_000)
-    raw_copy(disk, Base(path=image, disk_format=RAW, virtual_size=MB), 40 * MB, lambda _: None, lambda *_: None)
+    raw_copy(disk, BaseImage(path=image, disk_format=RAW, virtual_size=MB), 40 * MB, lambda _: None, lambda *_: None)
     content = disk.read_bytes()
     assert content[: image.stat().st_size] == image.read_bytes()
     assert (len(content), content[image.stat().st_size :].strip(b"\0")) == (40 * MB, b"")
@@ -43,7 +43,7 @@ def test_other_errors_pass_and_leave_nothing(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(OSError, match="No space left"):
         raw_copy(
             tmp_path / "disk",
-            Base(path=tmp_path / "image", disk_format=RAW, virtual_size=MB),
+            BaseImage(path=tmp_path / "image", disk_format=RAW, virtual_size=MB),
             MB,
             lambda _: None,
             lambda *_: None,
