@@ -10,6 +10,7 @@ NOT_NIGHTLY = {
     "MINOVA_DEBIAN_TREE",
     "MINOVA_FUZZ_SEED",
     "MINOVA_SOAK_SEED",
+    "MINOVA_STRIDE",
 }
 _READ = re.compile(r'environ(?:\.get\(|\[)"(MINOVA_[A-Z_]+)"')
 
