@@ -7,7 +7,7 @@ import pytest
 
 from tests.cluster import wait_for
 from tests.operators.cloud import DESK, Cloud, by_page, said
-from tests.operators.pages import blocks, commands
+from tests.operators.pages import blocks, commands, typed
 
 pytestmark = pytest.mark.timeout(3600)
 # In the order of the page.
@@ -80,7 +80,9 @@ def users(cloud: Cloud) -> Iterator[Users]:
     users = Users(cloud)
     yield users
     for service, host in USERS:
-        users.machines[host](f"rm -f {own_file(service)} {FOR_ALL} && systemctl restart minova-{service}")
+        users.machines[host](
+            f"rm -f {own_file(service)} {own_file('manage')} {FOR_ALL} && systemctl restart minova-{service}"
+        )
     for service, host in USERS:
         cloud.controller.run(f"rabbitmqctl delete_user {service}.{host}")
     cloud.are_up()
@@ -97,6 +99,8 @@ def test_a_running_cloud_gets_a_user_for_each_service(cloud: Cloud, users: Users
         users.machines[host](f"systemctl restart minova-{service}")
     cloud.are_up()
     assert "minova\n" not in users.connected()
+    assert "minova-manage.conf" in cloud.controller.run("sudo -u minova minova-manage doctor").stdout
+    cloud.controller(*typed("broker.md", "ln -sf minova-conductor.conf"))
     assert cloud.manage("doctor") == ""
 
 

@@ -12,6 +12,7 @@ from minova.messaging.rpc import Rpc
 AREA = "queues"
 # Messages that wait in a queue whose readers keep up.
 MANY = 1000
+_OWN_LINE = "let /etc/minova/minova-manage.conf have the transport_url of this host's minova-conductor (docs/operators/broker.md)"
 
 
 def check(conf: cfg.ConfigOpts, queues: Sequence[str]) -> Iterator[Finding]:
@@ -19,9 +20,8 @@ def check(conf: cfg.ConfigOpts, queues: Sequence[str]) -> Iterator[Finding]:
     try:
         rpc = Rpc(conf)
     except errors.InvalidConfiguration as error:
-        yield Finding(
-            area="broker", subject="transport_url", problem="cannot be used", detail=str(error), mend="correct it"
-        )
+        mend = _OWN_LINE if conf.broker.per_host_users else "correct it"
+        yield Finding(area="broker", subject="transport_url", problem="cannot be used", detail=str(error), mend=mend)
         return
     try:
         if is_configured(conf):
