@@ -1,5 +1,6 @@
 """Moves through the real services in a simulated world: what is left where, with nothing and with everything going wrong."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,18 @@ def test_bug_a_guest_that_went_off_before_the_confirmation_is_active(mover: Move
     mover.ask("confirm_resize")
     mover.wait(lambda: mover.row.vm_state != "resized", step=0.1)
     assert mover.row.vm_state == "stopped"
+    mover.require_sound()
+
+
+def test_bug_a_renamed_host_never_removes_what_a_move_has_left(mover: Mover) -> None:
+    mover.do("migrate")
+    mover.world.keep_down([mover.source], math.inf)
+    mover.world.run(120.0)
+    mover.do("confirm_resize")
+    assert mover.migration().cleanup_host == mover.source
+    mover.cloud.rename(mover.source, "renamed")
+    mover.wait(lambda: mover.migration().cleanup_host is None, 200.0, step=5.0)
+    assert set(mover.holders()) == {"instance"}
     mover.require_sound()
 
 

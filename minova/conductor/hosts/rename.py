@@ -152,9 +152,11 @@ def _rename_migrations(session: Session, renaming: Renaming) -> None:
             source_node=source_node or "",
             dest_compute=dest_compute,
             dest_node=dest_node,
+            cleanup_host=renaming.place(value.cleanup_host, None)[0],
         )
         row.source_compute, row.source_node = row.value.source_compute, row.value.source_node
         row.dest_compute, row.dest_node = dest_compute, dest_node
+        row.cleanup_host = row.value.cleanup_host
     session.flush()
 
 
