@@ -10,6 +10,8 @@ import msgspec
 import pytest
 
 from minova.errors import UnknownDiskFormat
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.guest_files.disk_formats import FORMATS
 from minova.virt.libvirt.storage.disk_owner import OWNER, DiskOwner
 from minova.virt.libvirt.storage.disks import Disks
@@ -132,3 +134,19 @@ def test_folder_that_cannot_be_read_hides_no_other_disk_of_the_host(
     # What is not known to be unused stays.
     with pytest.raises(UnknownDiskFormat, match="broken cannot be read"):
         disks.bases_in_use()
+
+
+@pytest.mark.parametrize(
+    ("files", "there"),
+    [(["disk", "disk.swap"], True), (["disk"], False), (["disk.part", "disk.swap"], False), ([], False)],
+)
+def test_disks_are_there_if_each_of_the_flavor_is_complete(tmp_path: Path, files: list[str], there: bool) -> None:
+    """The config drive is made again, so it does not count."""
+    flavor = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=128, root_gb=1, swap=64)
+    instance = Instance(uuid=UUID, display_name="s", flavor=flavor, config_drive=True)
+    assert folder_with(tmp_path, dict.fromkeys(files, b"\0" * 512)).are_there(instance) is there
+
+
+def test_disks_without_a_folder_are_not_there(tmp_path: Path) -> None:
+    flavor = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=128, root_gb=1)
+    assert not Disks(tmp_path).are_there(Instance(uuid=UUID, display_name="s", flavor=flavor))
