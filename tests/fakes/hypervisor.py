@@ -50,6 +50,7 @@ class Hypervisor(Immovable):
         self.on_snapshot: Callable[[Callable[[], None]], None] = lambda check: check()
         self.calls: list[str] = []
         self.timeouts: list[float] = []
+        self.copied_images: dict[str, bool] = {}
         self.images: dict[str, Path | None] = {}
         self.on_password: Callable[[], None] = lambda: None
         self.passwords: dict[str, str] = {}
@@ -165,8 +166,10 @@ class Hypervisor(Immovable):
         data: GuestData = NO_DATA,
         *,
         with_disks: bool = True,
+        copies_image: bool = False,
     ) -> None:
         self._note("prepare")
+        self.copied_images[instance.uuid] = copies_image
         self.images[instance.uuid] = image_path
         self.guest_data[instance.uuid] = data
         known = self._domains.get(instance.uuid)

@@ -187,7 +187,8 @@ class Builder:
             try:
                 # The image of a shelved server differs from the image of its row.
                 instance = msgspec.structs.replace(claim.instance, image=message.instance.image)
-                power_state = self._spawn(ctx, message, instance, asked_at)
+                copies_image = _differ(claim.instance.image, message.instance.image)
+                power_state = self._spawn(ctx, message, instance, asked_at, copies_image=copies_image)
                 self.domains.records.keep(record_of(message, instance, power_state))
                 return power_state, False
             except errors.GuestIsNewer:
@@ -226,7 +227,9 @@ class Builder:
             return TaskState.BLOCK_DEVICE_MAPPING
         return TaskState.SPAWNING
 
-    def _spawn(self, ctx: RequestContext, message: BuildMessage, instance: Instance, claimed_at: float) -> PowerState:
+    def _spawn(
+        self, ctx: RequestContext, message: BuildMessage, instance: Instance, claimed_at: float, *, copies_image: bool
+    ) -> PowerState:
         # The claim has recorded the first step, and that this attempt belongs to this host.
         check = partial(self._require_wanted, message)
         path, has_disks = None, self._take_over(message)
@@ -235,7 +238,15 @@ class Builder:
         check()
         instance = self.vif_plug_waiter.bound(ctx, instance, message.attempt, check)
         self.domains.reused(instance.uuid)
-        self._driver.prepare(instance, message.node, message.attempt, path, data_of(message), with_disks=not has_disks)
+        self._driver.prepare(
+            instance,
+            message.node,
+            message.attempt,
+            path,
+            data_of(message),
+            with_disks=not has_disks,
+            copies_image=copies_image,
+        )
         check()
         fresh = self._clock() - claimed_at < self._fresh_claim
         if not (fresh and instance.task_state in _SPAWNING):
@@ -349,6 +360,11 @@ class Builder:
 
 
 _SPAWNING = frozenset({TaskState.SPAWNING, TaskState.REBUILD_SPAWNING})
+
+
+def _differ(of_row: Image | None, built_from: Image | None) -> bool:
+    """Whether the disk is made from another image than the one that the row names, and that moves bring along."""
+    return of_row is not None and built_from is not None and of_row.os_hash_value != built_from.os_hash_value
 
 
 def _is_built_by(message: BuildMessage, held_instance: Instance) -> bool:

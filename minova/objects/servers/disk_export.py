@@ -60,6 +60,7 @@ class DiskExport(msgspec.Struct, frozen=True, kw_only=True):
     - `memory_mb`, `vcpus`: of the guest whose saved memory is among the files.
     - `drive_is_cd`: whether the config drive is a CD.
     - `addresses`: of the guest's devices, which it keeps.
+    - `base`: the digest of the image on which the root disk is based; None: it has none, or the source does not say.
     """
 
     host: Line
@@ -72,3 +73,4 @@ class DiskExport(msgspec.Struct, frozen=True, kw_only=True):
     vcpus: Count = 0
     drive_is_cd: bool = True
     addresses: PciAddresses | None = None
+    base: FileName | None = None

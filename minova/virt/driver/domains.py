@@ -70,9 +70,11 @@ class DomainDriver(Protocol):
         data: GuestData = NO_DATA,
         *,
         with_disks: bool = True,
+        copies_image: bool = False,
     ) -> None:
         """Make disks and define the domain, marked with its attempt; nothing runs yet. Idempotent. `with_disks` False:
-        the disks are there, as `take_over` has found them.
+        the disks are there, as `take_over` has found them. `copies_image`: the disk must not depend on the image, which
+        is not the one that the server's row names.
 
         Raises StaleAttempt if a later attempt on another host has made the disks on shared storage. Raises GuestIsNewer
         if a later attempt has made the domain; then nothing is changed.

@@ -50,6 +50,7 @@ class FakeDomains(FakeRecords):
         data: GuestData = NO_DATA,
         *,
         with_disks: bool = True,
+        copies_image: bool = False,
     ) -> None:
         with self._lock:
             self._begin("prepare")

@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from minova import errors
@@ -54,9 +55,10 @@ class HostOnStorage(Hypervisor):
         data: GuestData = NO_DATA,
         *,
         with_disks: bool = True,
+        copies_image: bool = False,
     ) -> None:
         self.frozen()
-        super().prepare(instance, node, attempt, image_path, data, with_disks=with_disks)
+        super().prepare(instance, node, attempt, image_path, data, with_disks=with_disks, copies_image=copies_image)
         if with_disks:
             base = BaseImage(path=self.base, disk_format="raw", virtual_size=1 << 20)
             self.disks.make(instance, base, self.host, attempt)
@@ -246,3 +248,18 @@ def test_a_base_image_under_a_guest_of_another_host_stays(tmp_path: Path) -> Non
     )
     removed = sweep(folder, cloud.machines["a"].disks.bases_in_use(), GRACE, time_in(folder))
     assert removed == ("cd" * 32,)
+
+
+@pytest.mark.parametrize(("digest", "copies"), [("of-the-row", False), ("of-the-shelving", True)])
+def test_bug_unshelved_disk_was_based_on_an_image_that_moves_do_not_know(
+    tmp_path: Path, digest: str, copies: bool
+) -> None:
+    """The image of a shelving is gone afterwards, and the row names another one."""
+    cloud = Cloud(tmp_path)
+    message = cloud.commit("a")
+    cloud.conductor.change(UUID, image=Image(id="i", status="active", disk_format="raw", os_hash_value="of-the-row"))
+    shelved = Image(id="s", status="active", disk_format="raw", os_hash_value=digest)
+    message = msgspec.structs.replace(message, instance=msgspec.structs.replace(message.instance, image=shelved))
+    cloud.computes["a"].build_and_run_instance(CTX, message)
+    cloud.run()
+    assert cloud.machines["a"].copied_images == {UUID: copies}

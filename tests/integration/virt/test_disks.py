@@ -17,14 +17,18 @@ from minova.image_format import inspection
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.guests.local_disks import LocalDisk, to_metadata
+from minova.objects.servers.disk_export import DiskExport, TransferKey
 from minova.objects.servers.instance import Instance
 from minova.virt.driver.domains import RowHost
+from minova.virt.libvirt.migration.file_bounds import FileBounds
+from minova.virt.libvirt.migration.moving_disks import MovingDisks, require_own_image
 from minova.virt.libvirt.storage.disk_images import BaseImage
 from minova.virt.libvirt.storage.disks import Disks, DiskSettings, WriteDrive
 from tests.functional.compute.images.test_cache import conf, image
 from tests.functional.virt.image_server import ImageServer
 
 MB, GB = 1 << 20, 1 << 30
+KEY = TransferKey(identity="i", secret="00")
 
 
 def qemu_img(*words: object) -> str:
@@ -352,3 +356,35 @@ def test_disk_that_no_new_one_replaces_keeps_its_format(
     made(after, one, base)
     assert after.plan(one)[0].driver_format == new
     assert json.loads((root.parent / "owner.json").read_bytes())["former"] is None
+
+
+@pytest.mark.parametrize("disk_format", ["raw", "qcow2"])
+def test_a_disk_that_copies_its_image_needs_it_no_more(disks: Disks, tmp_path: Path, disk_format: str) -> None:
+    """As the root disk of an unshelved server, whose row names another image than that of the shelving."""
+    (tmp_path / "written").write_bytes(b"S" * 4096 + b"\0" * (MB - 4096))
+    qemu_img("convert", "-f", "raw", "-O", disk_format, tmp_path / "written", tmp_path / "base")
+    one = instance(disk_format)
+    disks.make(one, BaseImage.of(one, tmp_path / "base"), "hv1", 1, copies_image=True)
+    (tmp_path / "base").unlink()
+    disk = disks.folder(one.uuid) / "disk"
+    assert (disks.base_digest(one.uuid), disks.lost_base(one.uuid)) == (None, None)
+    assert json.loads(qemu_img("info", "--output=json", disk))["virtual-size"] == GB
+    qemu_img("convert", "-f", "qcow2", "-O", "raw", disk, tmp_path / "read")
+    assert (tmp_path / "read").read_bytes()[: 2 * 4096] == b"S" * 4096 + b"\0" * 4096
+    assert [path.name for path in disk.parent.iterdir() if "part" in path.name] == []
+
+
+def test_bug_a_moved_disk_was_put_on_another_image(disks: Disks, base: Path) -> None:
+    """An earlier release based the disk of an unshelved server on the image of the shelving."""
+    one = instance()
+    disks.make(one, BaseImage.of(one, base), "hv1", 1)
+    assert disks.base_digest(one.uuid) == "base"
+    export = DiskExport(host="hv1", attempt=1, base=disks.base_digest(one.uuid))
+    there = Disks(base.parent / "there")
+    same = msgspec.structs.replace(one, image=Image(id="i", disk_format="qcow2", os_hash_value="base"))
+    require_own_image(same, export)
+    for other in (None, Image(id="i", disk_format="qcow2", os_hash_value="other")):
+        moved = msgspec.structs.replace(one, image=other)
+        with pytest.raises(ImageUnacceptable, match="another image"):
+            MovingDisks(there).fetch(moved, "hv2", 2, export, KEY, None, FileBounds(moved, None), lambda: None)
+    assert not there.folder(one.uuid).exists()

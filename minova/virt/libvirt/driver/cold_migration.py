@@ -67,6 +67,7 @@ class ColdMigration(LibvirtDomains):
             vcpus=instance.flavor.vcpus,
             drive_is_cd=owner.drive_is_cd,
             addresses=owner.addresses,
+            base=self._disks.base_digest(instance.uuid),
         )
 
     def stop_export(self, migration_uuid: str) -> None:

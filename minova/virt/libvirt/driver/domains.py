@@ -84,6 +84,7 @@ class LibvirtDomains(DomainDefinitions):
         data: GuestData = NO_DATA,
         *,
         with_disks: bool = True,
+        copies_image: bool = False,
     ) -> None:
         name = domain_name(instance.uuid)
         # Disks that are there have the formats in which they were made.
@@ -105,7 +106,7 @@ class LibvirtDomains(DomainDefinitions):
             self._define(connection, instance, xml, node, attempt, disks)
             self._plug(connection, instance)
         if base is not None:
-            self._make_disks(instance, base, attempt, data)
+            self._make_disks(instance, base, attempt, data, copies_image=copies_image)
             self._restore_tpm(instance)
 
     def _restore_tpm(self, instance: Instance) -> None:
@@ -137,7 +138,9 @@ class LibvirtDomains(DomainDefinitions):
         self._make_disks(instance, base, attempt, data)
         self._define_anew(instance, self._disks.plan(instance), drop_memory=True, chooses=True)
 
-    def _make_disks(self, instance: Instance, base: BaseImage, attempt: int, data: GuestData) -> None:
+    def _make_disks(
+        self, instance: Instance, base: BaseImage, attempt: int, data: GuestData, *, copies_image: bool = False
+    ) -> None:
         """Make the disks of a defined domain anew, and with them its firmware variables and the state of its TPM: firmware and swtpm
         make those of the new guest at its first start. They go before the former disks do, so that new disks never boot with them.
 
@@ -152,6 +155,7 @@ class LibvirtDomains(DomainDefinitions):
             self._write_drive(instance, data),
             self._make_secrets(instance),
             partial(self._remove_firmware_state, instance),
+            copies_image=copies_image,
         )
 
     def _remove_firmware_state(self, instance: Instance) -> None:

@@ -94,6 +94,7 @@ class MovingDisks:
         """Fetch the files that are not complete. Raises StaleAttempt if a later attempt has the folder, HypervisorError if
         the folder is another host's or `bounds` does not allow a file, DiskFull, and as `file_fetch.fetch`.
         """
+        require_own_image(instance, export)
         files = tuple(map(bounds.of, export.files))
         folder = self._disks.folder(instance.uuid)
         if base is None and any(file.based for file in export.files):
@@ -279,6 +280,17 @@ class MovingDisks:
         with disk_owner.locked(self._disks.folder(instance.uuid)) as owner:
             owner.note_formats(formats)
         fitting.fit(disks, instance, named_disks(instance), self._disks.finish, passphrase)
+
+
+def require_own_image(instance: Instance, export: DiskExport) -> None:
+    """The destination puts a disk on top of the image that the server's row names. Another image would change what is in
+    it. Raises ImageUnacceptable.
+    """
+    if export.base is not None and (instance.image is None or instance.image.os_hash_value != export.base):
+        raise ImageUnacceptable(
+            f"The root disk of instance {instance.uuid} is based on another image than the server's: an earlier release has "
+            "unshelved it, or a rebuild has failed. Shelve and unshelve it first, or rebuild it"
+        )
 
 
 def _require_own(owner: OwnerFile, host: str, attempt: int) -> DiskOwner:

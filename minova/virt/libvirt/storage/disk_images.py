@@ -136,6 +136,23 @@ def raw_copy(
         record_inode(part.stat().st_ino)
 
 
+def qcow2_copy(
+    path: Path, base: BaseImage, size: int, record_inode: Callable[[int], None], finish: Finish, new: NewFile = new_file
+) -> None:
+    """Make a qcow2 disk with the content of the base image, on which it does not depend. `record_inode`: see `overlay`."""
+    if not base.path.is_file():
+        raise HypervisorError(f"Base image {base.path} is missing")
+    with new(path) as part:
+        # As in `raw_copy`.
+        with _temporary(path.with_name("base.part")) as source:
+            copy(base.path, source)
+            limits = programs.RunLimits(cpu=_COPY_CPU, within=_COPY_WITHIN, file_size=longest_file(size))
+            programs.convert(source, part, ["qemu-img", "convert", "-q", "-f", base.disk_format, "-O", QCOW2], limits)
+        programs.write_with(part, ["qemu-img", "resize", "-q", "-f", QCOW2], programs.RunLimits(), str(size))
+        finish(part, size)
+        record_inode(part.stat().st_ino)
+
+
 def copy(source: Path, path: Path) -> None:
     """Copy a file; holes stay holes. Within one file system the copy may share blocks with the source."""
     path.touch(mode=0o600)

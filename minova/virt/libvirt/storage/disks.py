@@ -223,9 +223,12 @@ class Disks(GuestFolders):
         write_drive: WriteDrive | None = None,
         passphrases: Mapping[SecretKind, str] = MappingProxyType({}),
         replaces: Callable[[], None] = lambda: None,
+        *,
+        copies_image: bool = False,
     ) -> None:
         """Make every disk anew. `write_drive` writes the config drive, if the instance has one. `passphrases`: of encrypted disks and of a
         TPM. After a failure the former disks are there, all of them. `replaces` is called once nothing but the renaming is left to do.
+        `copies_image`: the root disk is not based on the image.
 
         Raises StaleAttempt if a later attempt on another host has made them. Raises as `require_room`.
         """
@@ -252,6 +255,8 @@ class Disks(GuestFolders):
                 # It is renamed last: until then the others are opened in the formats of their predecessors.
                 if formats[root.name] == disk_formats.RAW:
                     disk_images.raw_copy(root, base, root_size, record_inode, self.finish, new)
+                elif copies_image:
+                    disk_images.qcow2_copy(root, base, root_size, record_inode, self.finish, new)
                 else:
                     disk_images.overlay(root, base, root_size, record_inode, self.finish, passphrase, new)
                 for name, disk in local.items():
@@ -385,6 +390,11 @@ class Disks(GuestFolders):
         base = self._base(instance_uuid)
         if base is not None and base.exists():
             self._qemu.read(base)
+
+    def base_digest(self, instance_uuid: str) -> str | None:
+        """Returns the digest of the image on which the root disk is based; None: it has none."""
+        base = self._base(instance_uuid)
+        return None if base is None else base.name
 
     def _base(self, instance_uuid: str) -> Path | None:
         folder = self.folder(instance_uuid)
