@@ -8,6 +8,7 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from minova.db.models import GuestSecret
+from minova.errors import Conflict
 from minova.objects.guests.guest_secrets import MAX_FORMER, SecretKind
 
 # The kind of a TPM's kept state, and the prefix of the kinds of secrets that a rebuild replaces.
@@ -32,16 +33,33 @@ def write(session: Session, uuid: str, values: Mapping[str, str], at: datetime) 
     connection.execute(insert(GuestSecret), rows)
 
 
+def require_place(session: Session, uuid: str) -> None:
+    """Raises Conflict if `set_aside` has no place left. It removes none of the secrets: any of them may be the only one that opens what
+    is there.
+    """
+    secrets = of_instance(session, uuid)
+    if any(kind in secrets and _former_names(kind)[-1] in secrets for kind in SecretKind):
+        raise Conflict(
+            f"{MAX_FORMER} rebuilds of instance {uuid} have failed, and any of their secrets may be the one that opens its disks or its "
+            "TPM. Hard reboot the server, save its data, and create another one"
+        )
+
+
 def set_aside(session: Session, uuid: str) -> None:
-    """What the secrets of a locked instance encrypt is about to be made anew. They stay until `remove_former`, in case it is not."""
+    """What the secrets of a locked instance encrypt is about to be made anew. They stay until `remove_former`, in case it is not.
+    Raises as `require_place`.
+    """
+    require_place(session, uuid)
     _remove_kinds(session, [uuid], [TPM_STATE])
     secrets = of_instance(session, uuid)
     for kind in [kind for kind in SecretKind if kind in secrets]:
-        names = [kind, *_former_names(kind)]
-        _remove_kinds(session, [uuid], names[-1:])  # after so many failures
-        for name, older in reversed([*pairwise(names)]):
-            of_name = update(GuestSecret).where(GuestSecret.instance_uuid == uuid, GuestSecret.kind == name)
-            session.connection().execute(of_name.values(kind=older))
+        for name, older in reversed([*pairwise([kind, *_former_names(kind)])]):
+            _rename(session, uuid, name, older)
+
+
+def _rename(session: Session, uuid: str, kind: str, new_kind: str) -> None:
+    of_kind = update(GuestSecret).where(GuestSecret.instance_uuid == uuid, GuestSecret.kind == kind)
+    session.connection().execute(of_kind.values(kind=new_kind))
 
 
 def former_kinds(secrets: Mapping[str, str], kind: SecretKind) -> list[str]:

@@ -82,7 +82,10 @@ class Rebuild(ActionKind):
         return lambda: self._require_fit(request.ctx, request.instance_uuid, request.arguments.image)
 
     def prepare(self, session: Session, instance: LockedInstance, request: ActionRequest) -> ActionPayload:
-        """Changes the columns of the instance. Raises Forbidden if it would have too many items of metadata."""
+        """Changes the columns of the instance. Raises Forbidden if it would have too many items of metadata, Conflict if too many
+        rebuilds have failed (`guest_secrets.require_place`).
+        """
+        guest_secrets.require_place(session, instance.uuid)
         rebuilt: RebuiltServer = request.arguments
         metadata = rebuilt.changes.get("metadata_")
         if metadata is not None:

@@ -33,14 +33,14 @@ def test_a_rebuild_gives_new_disks_new_secrets(with_key: ConductorHarness) -> No
     assert asked(with_key, uuid) == before
     with_key.conductor.begin_action(CTX, **again, again=True)
     # Nor has the host replaced them yet: it starts the guest with what they have, if it has no room for others.
-    assert found(with_key, uuid) == before
+    assert found(with_key, uuid).passphrases == before.passphrases
     after = asked(with_key, uuid)
     assert {*after.passphrases.values()}.isdisjoint(before.passphrases.values())
     # Late messages change nothing, nor does a host that begins anew.
     with_key.conductor.begin_action(CTX, **again, again=True)
     assert asked(with_key, uuid) == found(with_key, uuid) == after
     succeed(with_key, uuid, again["action_id"])
-    assert found(with_key, uuid) == after
+    assert found(with_key, uuid) == GuestSecrets(passphrases=after.passphrases)
     assert kinds(with_key) == {"disks", "tpm"}
 
 
@@ -52,7 +52,7 @@ def test_a_rebuild_that_fails_early_keeps_the_secrets_of_its_disks(with_key: Con
         with_key.conductor.begin_action(CTX, **again)
         with_key.conductor.begin_action(CTX, **again, again=True)
         with_key.conductor.action_failed(CTX, **again, reason="no room")
-        assert found(with_key, uuid) == before
+        assert found(with_key, uuid).passphrases == before.passphrases
     asked(with_key, uuid)
     with_key.delete(uuid)
     with_key.settle()

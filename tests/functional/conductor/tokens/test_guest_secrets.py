@@ -95,7 +95,7 @@ def test_former_secrets_stay_until_a_rebuild_succeeds(with_key: ConductorHarness
     """However often it fails: the host knows which of them opens the disks that are there."""
     uuid = with_key.active()
     passphrases = []
-    for _ in range(MAX_FORMER + 2):
+    for _ in range(MAX_FORMER):
         passphrases.append(asked(with_key, uuid).passphrases[SecretKind.DISKS])
         with with_key.db.write() as session:
             guest_secrets.set_aside(session, uuid)
@@ -103,8 +103,8 @@ def test_former_secrets_stay_until_a_rebuild_succeeds(with_key: ConductorHarness
         again = with_key.conductor.guest_secrets(CTX, host="a", instance_uuid=uuid, kinds=BOTH, make=False)
         assert again.passphrases[SecretKind.DISKS] == passphrases[-1]
     answer = asked(with_key, uuid)
-    assert answer.former[SecretKind.DISKS] == tuple(passphrases[: -MAX_FORMER - 1 : -1])
-    assert len({*answer.former[SecretKind.TPM], *passphrases, *answer.passphrases.values()}) == 2 * MAX_FORMER + 4
+    assert answer.former[SecretKind.DISKS] == tuple(reversed(passphrases))
+    assert len({*answer.former[SecretKind.TPM], *passphrases, *answer.passphrases.values()}) == 2 * MAX_FORMER + 2
     with with_key.db.write() as session:
         guest_secrets.remove_former(session, uuid)
     assert asked(with_key, uuid) == GuestSecrets(passphrases=answer.passphrases)
