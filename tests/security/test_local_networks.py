@@ -15,7 +15,7 @@ import pytest
 
 from minova.objects.guests.guest_metadata import ADDRESS
 from minova.virt.namespaces.kernel import within
-from minova.virt.namespaces.namespaces import NetworkNamespaces
+from minova.virt.namespaces.namespaces import ROUNDS, NetworkNamespaces
 from minova.virt.namespaces.network import GuestInterface, HostSubnet, LocalNetwork
 from minova.virt.namespaces.rules import CONNECTIONS_OF_A_PORT
 from tests.servers.veth_host import VethGuest, VethHost
@@ -46,7 +46,8 @@ for address in sys.argv[3:]:
         held.append(client)
     except OSError:
         pass
-print(len(held))
+print(len(held), flush=True)
+sys.stdin.read()
 """
 # Connects so many times, one after the other, and prints what the service says.
 ASK_AGAIN = """
@@ -394,8 +395,27 @@ def test_bug_guest_with_many_addresses_held_all_connections_of_the_metadata_serv
     with networks.listener(OURS) as listening, _answering(listening, "metadata"):
         assert set(attacker.python(ASK_AGAIN, ADDRESS, "80", "300").split()) == {"metadata"}, "one after the other"
     with networks.listener(OURS):
-        assert int(attacker.python(HOLD, ADDRESS, "80", *mine)) == CONNECTIONS_OF_A_PORT
+        _hold_while_rules_are_made_again(host, networks, attacker, mine)
         assert int(other.python(HOLD, ADDRESS, "80", "10.9.0.5")) == 1
         # Another MAC address makes no other guest of it.
         attacker.run("ip", "link", "set", "eth0", "address", "fa:16:3e:00:00:09")
         assert int(attacker.python(HOLD, ADDRESS, "80", *mine[:2])) == 0
+
+
+def _hold_while_rules_are_made_again(
+    host: VethHost, networks: NetworkNamespaces, attacker: VethGuest, addresses: list[str]
+) -> None:
+    """Its owner starts it again, or the network changes, while it holds its connections: the limit holds on."""
+    more = HostSubnet(cidr="10.8.0.0/24", gateway="10.8.0.1", dhcp=False)
+    command = ["ip", "netns", "exec", attacker.name, sys.executable, "-c", HOLD, ADDRESS, "80", *addresses]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holding:
+        assert holding.stdout is not None
+        assert int(holding.stdout.readline()) == CONNECTIONS_OF_A_PORT
+        networks.ensure(networks.records()[OURS].network)
+        assert int(attacker.python(HOLD, ADDRESS, "80", *addresses[:2])) == 0
+        networks.ensure(LocalNetwork(network_id=OURS, subnets=(RANGE, more)))
+        assert int(attacker.python(HOLD, ADDRESS, "80", *addresses[:2])) == 0
+        for _ in range(ROUNDS):  # the rules are made again meanwhile
+            assert networks.broken() == {}
+        assert int(attacker.python(HOLD, ADDRESS, "80", *addresses[:2])) == 0
+        holding.communicate()

@@ -92,6 +92,8 @@ class NetworkNamespaces:
         self._bridges = bridges
         self._lock = threading.Lock()
         self._applied = self._applied_to_bridges = ""
+        # By network: the rules in its namespace.
+        self._applied_inside: dict[str, str] = {}
         self._round = 0
 
     def records(self) -> dict[str, NetworkRecord]:
@@ -127,7 +129,7 @@ class NetworkNamespaces:
                 run(["ip", "netns", "add", self._name(network.network_id)])
             _write(folder, record)
             is_new = within(self._host, lambda: self._link(record))
-            within(NAMED / self._name(network.network_id), lambda: _settle(record))
+            within(NAMED / self._name(network.network_id), lambda: self._settle(record))
             within(self._host, lambda: self._route(record))
             self._apply_host()
             self._serve(record, restart=is_new)
@@ -401,8 +403,21 @@ class NetworkNamespaces:
         if f"{HOST}\t00000000\t" not in (_NET / "route").read_text():
             return "its route"
         if record.index % ROUNDS == self._round:
-            run(["nft", "-f", "-"], rules.of_network(record))
+            self._applied_inside.pop(record.network.network_id, None)
+            self._apply_inside(record)
         return ""
+
+    def _settle(self, record: NetworkRecord) -> None:
+        """In the namespace: addresses, routes, rules."""
+        _settle(record)
+        self._apply_inside(record)
+        _know(record)
+
+    def _apply_inside(self, record: NetworkRecord) -> None:
+        network_id, text = record.network.network_id, rules.of_network(record)
+        if text != self._applied_inside.get(network_id):
+            run(["nft", "-f", "-"], text)
+            self._applied_inside[network_id] = text
 
     def _remove(self, network_id: str) -> None:
         name, folder = self._name(network_id), self._folder(network_id)
@@ -414,6 +429,7 @@ class NetworkNamespaces:
             LOG.info("Removing the namespace of network %s", name)
             run(["ip", "netns", "delete", name])
         shutil.rmtree(folder, ignore_errors=True)
+        self._applied_inside.pop(network_id, None)
 
 
 def _read(folder: Path) -> NetworkRecord | None:
@@ -490,7 +506,7 @@ def _masters() -> dict[str, str]:
 
 
 def _settle(record: NetworkRecord) -> None:
-    """In the namespace: addresses, routes, rules."""
+    """In the namespace: addresses and routes."""
     network = record.network
     addresses = dict.fromkeys(network.addresses_inside)
     if network.six:
@@ -517,8 +533,6 @@ def _settle(record: NetworkRecord) -> None:
     if any(network.is_gateway_of(each) for each in network.six):
         # With no way further it says so to guests, which then take IPv4.
         _set_to_one(Path("/proc/sys/net/ipv6/conf/all/forwarding"))
-    run(["nft", "-f", "-"], rules.of_network(record))
-    _know(record)
 
 
 def _know(record: NetworkRecord) -> None:

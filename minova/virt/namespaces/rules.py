@@ -1,6 +1,6 @@
 """The packet rules of networks, as text for `nft`: what may pass; all else is dropped.
 
-A text replaces the table of the same name in one step. There are three: one in the namespace of each network, and
+A text replaces the rules of the table of the same name in one step. There are three: one in the namespace of each network, and
 two in the host for all of them, of which the one for bridges changes with each guest.
 """
 
@@ -18,7 +18,9 @@ _LINK_LOCAL = "169.254.0.0/16"
 
 
 def of_network(record: NetworkRecord) -> str:
-    """Returns the rules in the namespace of a network."""
+    """Returns the rules in the namespace of a network. They keep the set `askers` with its counts: a new set would let
+    each interface have its connections once more.
+    """
     network = record.network
     every, routed = ([each.cidr for each in part] for part in (network.routed + network.linked, network.routed))
     gateways = [each.gateway for each in network.routed]
@@ -47,7 +49,7 @@ def of_network(record: NetworkRecord) -> str:
     # The guests of a reachable network see their gateway in place of the host, whose link-local address they could not
     # answer.
     translated = [f"oifname {HOST} masquerade", f"iifname {HOST} oifname {GUESTS} masquerade"]
-    return _table(
+    return f"table inet {TABLE}\nflush table inet {TABLE}\n" + _declared(
         "inet",
         askers,
         _chain("input", "filter hook input priority filter; policy drop;", incoming),
@@ -227,8 +229,12 @@ def no_rules() -> str:
 
 
 def _table(family: str, *parts: str) -> str:
+    return f"table {family} {TABLE}\ndelete table {family} {TABLE}\n{_declared(family, *parts)}"
+
+
+def _declared(family: str, *parts: str) -> str:
     body = "\n".join(parts)
-    return f"table {family} {TABLE}\ndelete table {family} {TABLE}\ntable {family} {TABLE} {{\n{body}\n}}\n"
+    return f"table {family} {TABLE} {{\n{body}\n}}\n"
 
 
 def _chain(name: str, head: str, rules: Iterable[str]) -> str:
