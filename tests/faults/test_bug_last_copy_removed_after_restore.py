@@ -203,6 +203,63 @@ def test_a_move_that_was_reverted_since_the_backup_is_adopted_at_its_source(
     mover.require_sound()
 
 
+def restore_after(mover: Mover, *work: Callable[[], None]) -> None:
+    mover.cloud.back_up()
+    for each in work:
+        each()
+        mover.wait()
+    mover.world.run(10.0)
+    mover.cloud.restore()
+    mover.world.run(170.0 + CONFIRM)
+
+
+@pytest.mark.parametrize("kind", ["migrate", "resize"])
+def test_an_adoption_keeps_the_copy_of_the_source_until_the_guest_has_started(mover: Mover, kind: str) -> None:
+    """The move waits for its confirmation in reality, too: the database lacks only an action of since."""
+    destination = moved(mover, kind)
+    restore_after(mover, lambda: mover.cloud.act(mover.uuid, "trigger_crash_dump"))
+    adopt_all(mover)
+    assert mover.state == ("active", None, destination)
+    assert mover.domains() == {mover.source: OFF, destination: RUNNING}
+    assert mover.migration().status == "confirmed"
+    assert {*mover.holders()} == {"instance", "migration"}
+    mover.cloud.act(mover.uuid, "reboot_hard")
+    mover.wait()
+    mover.world.run(200.0)
+    assert mover.domains() == {destination: RUNNING}
+    assert {*mover.holders()} == {"instance"}
+    mover.require_sound()
+
+
+def test_a_server_that_is_off_stays_off_if_its_move_is_adopted_as_confirmed(mover: Mover) -> None:
+    destination = moved(mover)
+    mover.cloud.drivers[destination].turn(mover.uuid, OFF)
+    mover.wait(lambda: mover.row.power_state == OFF, seconds=1500.0)
+    restore_after(mover, lambda: mover.do("confirm_resize"))
+    adopt_all(mover)
+    assert mover.state == ("stopped", None, destination)
+    assert mover.domains() == {destination: OFF}
+    mover.require_sound()
+
+
+@pytest.mark.parametrize("source", ["host-0", "host-1"])
+def test_one_recovery_ends_a_move_that_was_confirmed_and_whose_server_was_restarted(mover: Mover, source: str) -> None:
+    """Whichever of the two hosts is listed first."""
+    if mover.source != source:
+        moved(mover)
+        mover.do("confirm_resize")
+        mover.source = source
+    destination = moved(mover)
+    restore_after(mover, lambda: mover.do("confirm_resize"), lambda: mover.cloud.act(mover.uuid, "reboot_hard"))
+    reasons = {found.where: found.reason for found in recovery.find(mover.cloud.db).things}
+    assert reasons == {mover.source: "no_copy", destination: "newer"}
+    adopt_all(mover)
+    assert mover.state == ("active", None, destination)
+    assert mover.domains() == {destination: RUNNING}
+    assert {*mover.holders()} == {"instance"}
+    mover.require_sound()
+
+
 def test_a_move_that_neither_host_has_is_not_confirmed(mover: Mover) -> None:
     destination = moved(mover)
     lose(mover, mover.source)

@@ -18,7 +18,7 @@ from minova.conductor.unexpected.listing import UnexpectedItem
 from minova.conductor.unexpected.removal import remove
 from minova.db.engine import Database
 from minova.db.models import UnexpectedGuest
-from minova.db.recovery import cloud, unexpected
+from minova.db.recovery import cloud
 from minova.db.recovery.cloud import CloudRecord
 from minova.db.schema import require_schema
 from minova.objects.unexpected.removal_rules import DomainVerdict
@@ -107,11 +107,14 @@ def _require_listed(recovery: RecoveryState, uuids: Collection[str]) -> None:
 def bring_together(
     db: Database, recovery: RecoveryState, to_remove: Collection[str], conf: cfg.ConfigOpts
 ) -> list[str]:
-    """Adopts or removes each thing in a transaction of its own; images first, since guests are of them. Returns the ids
-    of those that are left as they are.
+    """Adopts or removes each thing in a transaction of its own; images first, since guests are of them. The sources of moves
+    that have no copy come last: the adoption of the guest at the destination settles them, too. Returns the ids of those
+    that are left as they are.
     """
     left = []
-    for entry in sorted(recovery.things, key=lambda thing: thing.kind != "image"):
+    for entry in sorted(
+        recovery.things, key=lambda thing: (thing.kind != "image", thing.reason == DomainVerdict.NO_COPY.value)
+    ):
         if entry.is_to_be_removed:
             continue
         work, what = (
@@ -133,10 +136,10 @@ def _adoption(entry: UnexpectedItem, db: Database, conf: cfg.ConfigOpts) -> Call
         if entry.kind == "image":
             adopt_image(session, entry.id, at)
             return
-        for guest in unexpected.guests(session, entry.id):
-            if guest.host == entry.where:
-                _require_no_doubts(session, conf, guest)
-                Adoption().adopt(session, guest, at, db.now())
+        # An adoption forgets the entries of other hosts, so this one may be gone, too: then it is settled.
+        if (guest := session.get(UnexpectedGuest, (entry.where, entry.id))) is not None:
+            _require_no_doubts(session, conf, guest)
+            Adoption().adopt(session, guest, at, db.now())
 
     return adopt
 

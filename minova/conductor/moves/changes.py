@@ -448,9 +448,7 @@ def _vm_state_after(end: MoveEnd, move: LockedMove, failure: Failure | None) -> 
         case MoveEnd.FINISHED | MoveEnd.REFUSED:
             return VmState.RESIZED
         case MoveEnd.CONFIRMED:
-            # As in Nova, it may have been turned off or on since it has moved.
-            since = {PowerState.SHUTDOWN: VmState.STOPPED, PowerState.RUNNING: VmState.ACTIVE}
-            return since.get(move.instance.power_state, migration.new_vm_state)
+            return migration.vm_state_confirmed(move.instance.power_state)
         case MoveEnd.BROKEN | MoveEnd.LOST:
             return VmState.ERROR
         case MoveEnd.COMPLETED:

@@ -1,5 +1,6 @@
 """Ends moves of which hosts know more than a database that went back in time."""
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +14,7 @@ from minova.db import quotas
 from minova.db.models import Instance, Task, UnexpectedGuest
 from minova.db.recovery import unexpected
 from minova.db.servers import instances, migrations
-from minova.objects.servers.migration import Migration, MigrationType
+from minova.objects.servers.migration import Hold, Migration, MigrationType
 from minova.objects.unexpected.removal_rules import DomainVerdict
 from minova.placement.allocations import claims
 
@@ -28,18 +29,28 @@ _ARRIVED = {
 
 def end(session: Session, uuid: str, host: str, at: datetime, now: Any) -> None:
     """Ends the migrations of a locked instance whose guest was adopted on this host, with its row and without a task. What they
-    held is released. Copies that they have left stay until an operator decides.
+    held is released. The source of a resize or cold migration that has arrived keeps its copy, and the allocation for it,
+    until the server's host has started the guest from its own.
     """
     moving = migrations.lock_open(session, uuid)
     if not moving:
         return
-    for migration in moving:
-        migrations.write(session, msgspec.structs.replace(migration, status=_status(migration, host)), at, now)
-    claims.release(session, [migration.uuid for migration in moving], now)
+    without_copy = unexpected.hosts_without_copy(session, uuid)
+    ended_moves = [_ended(migration, host, without_copy) for migration in moving]
+    migrations.write_all(session, ended_moves, at, now)
+    claims.release(session, [migration.uuid for migration in ended_moves if migration.cleanup_host is None], now)
     announce_hosts(session, {each for ended in moving for each in (ended.source_compute, ended.dest_compute)}, now)
     # The server has counted with the larger of two sizes.
     project_id = session.scalar(select(Instance.project_id).where(Instance.uuid == uuid))
     quotas.recount(session, str(project_id))
+
+
+def _ended(migration: Migration, host: str, without_copy: Collection[str]) -> Migration:
+    ended = msgspec.structs.replace(migration, status=_status(migration, host))
+    source = migration.source_compute
+    if ended.status != "confirmed" or source == migration.dest_compute or source in without_copy:
+        return ended
+    return msgspec.structs.replace(ended, cleanup_host=source, hold=Hold.UNPROVEN)
 
 
 def _status(migration: Migration, host: str) -> str:
@@ -73,6 +84,6 @@ def confirm(session: Session, guest: UnexpectedGuest, at: datetime, now: Any) ->
         confirmed = msgspec.structs.replace(migration, status="confirmed")
         migrations.write(session, confirmed, at, now)
         release_old_size(session, confirmed, locked.project_id, now)
-    after = (waits[-1].new_vm_state, None)
+    after = (waits[-1].vm_state_confirmed(locked.power_state), None)
     instances.transition(session, [guest.uuid], [locked.state], after, updated_at=at)
     unexpected.forget_guests(session, guest.host, [guest.uuid])

@@ -139,6 +139,13 @@ def without_copy(session: Session, host: str, here: Container[str]) -> list[str]
     return sorted({uuid for uuid in session.scalars(waits) if uuid not in here})
 
 
+def hosts_without_copy(session: Session, uuid: str) -> set[str]:
+    """Returns the hosts that have reported that they are the source of a move of this instance and have no copy."""
+    model = UnexpectedGuest
+    query = select(model.host).where(model.uuid == uuid, model.reason == DomainVerdict.NO_COPY.value)
+    return set(session.scalars(query))
+
+
 def note_guest(session: Session, host: str, mark: GuestMark, reason: DomainVerdict, at: datetime) -> None:
     """Writes what a host has reported. A record stays unless it is of another attempt or action."""
     row = session.get(UnexpectedGuest, (host, mark.uuid))

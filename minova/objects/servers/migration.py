@@ -19,7 +19,7 @@ from minova.objects.catalogue.flavor import Flavor
 from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.objects.hosts.pci import InstancePCIRequest
 from minova.objects.servers.instance import Instance
-from minova.objects.servers.states import EVACUABLE, State, TaskState, VmState
+from minova.objects.servers.states import EVACUABLE, PowerState, State, TaskState, VmState
 
 
 class MigrationType(StrEnum):
@@ -173,6 +173,13 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     def new_vm_state(self) -> VmState:
         """Returns the instance's vm_state after a successful move. A stopped instance stays stopped, as in Nova."""
         return VmState.STOPPED if self.stops or self.old_vm_state is VmState.STOPPED else VmState.ACTIVE
+
+    def vm_state_confirmed(self, power_state: PowerState) -> VmState:
+        """Returns the instance's vm_state once its move is confirmed. As in Nova, it may have been turned off or on since it has
+        moved.
+        """
+        since = {PowerState.SHUTDOWN: VmState.STOPPED, PowerState.RUNNING: VmState.ACTIVE}
+        return since.get(power_state, self.new_vm_state)
 
     @property
     def switched(self) -> bool:
