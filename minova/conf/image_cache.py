@@ -9,7 +9,8 @@ OPTS: list[cfg.Opt] = [
         "precache_concurrency",
         default=1,
         min=1,
-        help="How many hosts a conductor lets cache images at the same time (POST /os-aggregates/{id}/images).",
+        help="How many hosts a conductor lets cache images at the same time (POST /os-aggregates/{id}/images). A host that "
+        "needs more than a minute lets others begin.",
     ),
     cfg.IntOpt(
         "manager_interval",

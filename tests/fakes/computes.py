@@ -42,6 +42,9 @@ class FakeImages:
     def is_cached(self, image: Image) -> bool:
         return self.cached
 
+    def keep(self, image: Image) -> bool:
+        return self.cached
+
     def fetch(self, image: Image, check: Callable[[], None] = lambda: None, token: ImageToken | None = None) -> Path:
         self.fetched.append(image.id)
         self.on_fetch(check)

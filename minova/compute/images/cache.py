@@ -142,6 +142,20 @@ class ImageCache:
         except (OSError, errors.ImageUnacceptable):
             return False
 
+    def keep(self, image: Image) -> bool:
+        """Keeps the image in the cache as long as one that was fetched now. Returns False if it is not there."""
+        if not self.is_cached(image):
+            return False
+        digest = _digest(image)
+        try:
+            with locked(self.folder, digest):
+                if not self.is_cached(image):  # a sweep may have removed it meanwhile
+                    return False
+                mark_file(self.folder / digest).touch()
+        except OSError:
+            return False
+        return True
+
     def fetch(self, image: Image, check: Callable[[], None] = lambda: None, token: ImageToken | None = None) -> Path:
         """Returns the checked file of the image, from the cache if it is there. `token` is used for the download.
 

@@ -76,7 +76,7 @@ class Precaching:
             fetch.tokens, fetch.asked_at = requested.tokens, now
             return fetch.status
         # Whether its kernel and ramdisk are there is seen when they are fetched.
-        if not requested.image.boot_files and self._images.is_cached(requested.image):
+        if not requested.image.boot_files and self._images.keep(requested.image):
             return CacheStatus.EXISTING
         fetch = self._known[key] = _Fetch(requested.tokens, now)
         try:

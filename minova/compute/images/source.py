@@ -15,6 +15,10 @@ class ImageSource(Protocol):
         """Whether `fetch` will most likely find the image in the cache."""
         ...
 
+    def keep(self, image: Image) -> bool:
+        """Keeps the image in the cache as long as one that was fetched now. Returns False if it is not there."""
+        ...
+
     def fetch(self, image: Image, check: Callable[[], None] = ..., token: ImageToken | None = ...) -> Path:
         """Returns the file of the checked image. Raises ImageUnacceptable, DiskFull or ServiceUnavailable if it cannot
         be had.

@@ -30,6 +30,9 @@ from minova.objects.catalogue.image_caching import THERE, CacheStatus, WantedIma
 LOG = logging.getLogger(__name__)
 # Seconds between two requests to a host, and until a host has failed: Nova's long_rpc_timeout.
 ASK_EVERY, WITHIN = 2.0, 1800.0
+# Seconds for which a host has its place alone. A host that needs longer gives the place back after each question, so that others
+# do not wait for one that fetches for ever.
+TURN = 60.0
 
 
 class _Caching:
@@ -42,6 +45,23 @@ class _Caching:
         self.left = len(aggregate.hosts)
         self.done = 0
         self.lock = threading.Lock()
+
+
+class _HostPart:
+    """What has become of the images on one host, by their IDs. `began_at`: when it was first asked."""
+
+    def __init__(self, host: str, images: tuple[Image, ...]) -> None:
+        self.host = host
+        self.outcome = dict.fromkeys((image.id for image in images), CacheStatus.FETCHING)
+        self.began_at: float | None = None
+
+    def left(self, images: tuple[Image, ...]) -> list[Image]:
+        return [image for image in images if self.outcome[image.id] is CacheStatus.FETCHING]
+
+    def give_up(self, status: CacheStatus) -> None:
+        self.outcome = {
+            each: status if before is CacheStatus.FETCHING else before for each, before in self.outcome.items()
+        }
 
 
 class ImageCaching(ImageCachingApi):
@@ -81,37 +101,56 @@ class ImageCaching(ImageCachingApi):
         caching = _Caching(ctx, aggregate, images)
         self._notify_of_all(caching, "start")
         for host in aggregate.hosts:
-            self._spawn(lambda host=host: self._cache_on(caching, host))  # type: ignore[misc]
+            part = _HostPart(host, images)
+            self._spawn(lambda part=part: self._cache_on(caching, part))  # type: ignore[misc]
         if not aggregate.hosts:
             self._notify_of_all(caching, "end")
 
-    def _cache_on(self, caching: _Caching, host: str) -> None:
+    def _cache_on(self, caching: _Caching, part: _HostPart) -> None:
+        """Works on the part of a host until it is done, or longer than its turn; then it goes on in a later turn."""
         try:
-            if host in self._liveness.present_hosts():
-                self._report(caching, host, self._outcome(caching, host))
-            else:
-                LOG.info("Images of aggregate %d are not cached on %s, which is down", caching.aggregate.id, host)
+            is_done = self._is_done(caching, part)
+        except BaseException:
+            self._end(caching)
+            raise
+        if not is_done:
+            self._spawn(lambda: self._cache_on(caching, part))
+            return
+        try:
+            self._report(caching, part.host, part.outcome)
         finally:
-            with caching.lock:
-                caching.left -= 1
-                is_last = not caching.left
-            if is_last:
-                self._notify_of_all(caching, "end")
+            self._end(caching)
 
-    def _outcome(self, caching: _Caching, host: str) -> Mapping[str, CacheStatus]:
-        """Asks the host until it has all images, or has failed. Returns what has become of each, by its ID."""
-        outcome = dict.fromkeys((image.id for image in caching.images), CacheStatus.FETCHING)
-        until = self._ticks() + WITHIN
-        while left := [image for image in caching.images if outcome[image.id] is CacheStatus.FETCHING]:
-            outcome |= self._asked(caching.ctx, host, left)
-            if CacheStatus.FETCHING not in outcome.values():
-                break
-            if self._ticks() >= until or host not in self._liveness.present_hosts() or self._wait(ASK_EVERY):
-                return {
-                    each: CacheStatus.ERROR if status is CacheStatus.FETCHING else status
-                    for each, status in outcome.items()
-                }
-        return outcome
+    def _end(self, caching: _Caching) -> None:
+        with caching.lock:
+            caching.left -= 1
+            is_last = not caching.left
+        if is_last:
+            self._notify_of_all(caching, "end")
+
+    def _is_done(self, caching: _Caching, part: _HostPart) -> bool:
+        """Asks the host again and again until it has all images, or has failed, or its turn is over."""
+        if part.began_at is None:
+            if part.host not in self._liveness.present_hosts():
+                part.give_up(CacheStatus.SKIPPED)
+                return True
+            part.began_at = self._ticks()
+        elif self._wait(ASK_EVERY):
+            part.give_up(CacheStatus.ERROR)
+            return True
+        while True:
+            part.outcome |= self._asked(caching.ctx, part.host, part.left(caching.images))
+            if not part.left(caching.images):
+                return True
+            age = self._ticks() - part.began_at
+            if age >= WITHIN or part.host not in self._liveness.present_hosts():
+                part.give_up(CacheStatus.ERROR)
+                return True
+            if age >= TURN:
+                return False
+            if self._wait(ASK_EVERY):
+                part.give_up(CacheStatus.ERROR)
+                return True
 
     def _asked(self, ctx: RequestContext, host: str, images: list[Image]) -> dict[str, CacheStatus]:
         requested = tuple(WantedImage(image=image, tokens=self._tokens(image)) for image in images)
@@ -122,7 +161,11 @@ class ImageCaching(ImageCachingApi):
         except errors.MinovaError as error:  # it is asked again
             LOG.log(level_of(error), "Host %s could not be asked to cache images: %s", host, error)
             return {}
-        return {image.id: CacheStatus(status) for image, status in zip(images, statuses, strict=True)}
+        try:
+            return {image.id: CacheStatus(status) for image, status in zip(images, statuses, strict=True)}
+        except ValueError:
+            LOG.warning("Host %s gives %d answers of %d images, or unknown ones", host, len(statuses), len(images))
+            return dict.fromkeys((image.id for image in images), CacheStatus.ERROR)
 
     def _tokens(self, image: Image) -> dict[str, str]:
         ids = (image.id, *(each.id for each in image.boot_files))

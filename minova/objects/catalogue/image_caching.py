@@ -8,13 +8,16 @@ from minova.objects.catalogue.image import Image
 
 
 class CacheStatus(StrEnum):
-    """`EXISTING`: the host had the image. `UNSUPPORTED`: the compute of the host is of an older release."""
+    """`EXISTING`: the host had the image. `UNSUPPORTED`: the compute of the host is of an older release. `SKIPPED`: the host
+    is down.
+    """
 
     FETCHING = "fetching"
     CACHED = "cached"
     EXISTING = "existing"
     ERROR = "error"
     UNSUPPORTED = "unsupported"
+    SKIPPED = "skipped"
 
 
 THERE = frozenset({CacheStatus.CACHED, CacheStatus.EXISTING})

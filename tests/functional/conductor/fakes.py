@@ -132,6 +132,7 @@ class FakeHost(ComputeApi):
         # What it answers of images, one answer after the other; then it has all of them.
         self.image_statuses: list[tuple[str, ...]] = []
         self.wanted_images: list[tuple[WantedImage, ...]] = []
+        self.on_cache_images: Callable[[], None] = lambda: None
 
     def run_move(self, ctx: RequestContext, move: MoveMessage) -> None:
         self.moves.append(move)
@@ -185,6 +186,7 @@ class FakeHost(ComputeApi):
         if self.deaf:
             raise errors.ServiceUnavailable("The message could not be delivered")
         self.wanted_images.append(images)
+        self.on_cache_images()
         return self.image_statuses.pop(0) if self.image_statuses else tuple("existing" for _ in images)
 
     def get_console_output(self, ctx: RequestContext, instance_uuid: str, tail_length: int | None) -> str:

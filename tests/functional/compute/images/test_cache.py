@@ -15,7 +15,7 @@ import pytest
 from oslo_config import cfg
 
 from minova import conf as configuration
-from minova.compute.images.cache import ImageCache
+from minova.compute.images.cache import ImageCache, mark_file
 from minova.compute.images.sweep import sweep
 from minova.errors import DiskFull, ImageUnacceptable, ServiceUnavailable
 from minova.image_format.inspection import RULES
@@ -257,3 +257,16 @@ def test_asking_for_a_cached_image_counts_as_use_of_it(tmp_path: Path, server: I
     assert sweep(images.folder, (), 86400, time.time()) == ()
     assert sweep(images.folder, (), 86400, time.time() + 86401) == (path.name,)
     assert files(images) == set()
+
+
+def test_bug_an_image_that_is_wanted_again_is_kept_by_the_sweep(tmp_path: Path, server: ImageServer) -> None:
+    images = cache(tmp_path, server)
+    assert not images.keep(image())
+    path = images.fetch(image())
+    old = time.time() - 86300
+    os.utime(mark_file(path), (old, old))
+    assert images.keep(image())
+    assert sweep(images.folder, (), 86400, time.time() + 600) == ()
+    assert len(server.requests) == 1
+    path.unlink()
+    assert not images.keep(image())

@@ -6,6 +6,7 @@ import pytest
 from oslo_messaging.notify import _impl_test
 
 from minova import errors
+from minova.conductor.catalogue.image_caching import ASK_EVERY, TURN, WITHIN
 from minova.messaging.notifier import Notifier
 from minova.objects.catalogue.image import Image
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
@@ -54,13 +55,44 @@ def test_each_host_is_asked_until_it_has_all_images(open_harness: Open) -> None:
     assert harness.hosts["c"].wanted_images == []
 
 
-def test_a_host_that_is_down_is_skipped(open_harness: Open) -> None:
+def test_bug_a_host_that_is_down_counts_in_the_progress(open_harness: Open) -> None:
     harness = open_harness()
     aggregate_id = aggregate_of(harness, "a", "b")
     harness.force_down("a")
     progress = cache(harness, aggregate_id)
-    assert [(each["host"], each["index"], each["total"]) for each in progress] == [("b", 1, 2)]
+    assert [(each["host"], each["index"], each["total"]) for each in progress] == [("a", 1, 2), ("b", 2, 2)]
+    assert [each["images_failed"] for each in progress] == [[DEBIAN, FEDORA], []]
     assert harness.hosts["a"].wanted_images == []
+
+
+@pytest.mark.parametrize("answer", [("cached",), ("cached", "cached", "cached"), ("cached", "soon")])
+def test_bug_a_host_that_answers_oddly_counts_in_the_progress(open_harness: Open, answer: tuple[str, ...]) -> None:
+    harness = open_harness()
+    harness.hosts["a"].image_statuses = [answer]
+    progress = cache(harness, aggregate_of(harness, "a", "b"))
+    assert [(each["host"], each["images_failed"], each["index"]) for each in progress] == [
+        ("a", [DEBIAN, FEDORA], 1),
+        ("b", [], 2),
+    ]
+
+
+def test_bug_a_host_that_fetches_for_ever_does_not_hold_the_only_place(open_harness: Open) -> None:
+    harness = open_harness()
+    slow = harness.hosts["a"]
+    slow.image_statuses = [("fetching", "fetching")] * 2000
+
+    def take_time() -> None:
+        harness.now += ASK_EVERY
+
+    slow.on_cache_images = take_time
+    aggregate_id = aggregate_of(harness, "a", "b")
+    began_at = harness.now
+    asked_at: list[float] = []
+    harness.hosts["b"].on_cache_images = lambda: asked_at.append(harness.now - began_at)
+    progress = cache(harness, aggregate_id)
+    assert [(each["host"], each["images_failed"]) for each in progress] == [("b", []), ("a", [DEBIAN, FEDORA])]
+    assert asked_at[0] <= TURN + ASK_EVERY
+    assert WITHIN <= harness.now - began_at <= WITHIN + 2 * ASK_EVERY
 
 
 def test_a_host_of_the_last_release_and_one_that_fails_are_named(open_harness: Open) -> None:

@@ -17,11 +17,16 @@ ONE, TWO = (WantedImage(image=Image(id=name), tokens={name: f"token of {name}"})
 class Source:
     def __init__(self) -> None:
         self.there: set[str] = set()
+        self.kept: list[str] = []
         self.fetched: list[tuple[str, str | None]] = []
         self.failure: Exception | None = None
 
     def is_cached(self, image: Image) -> bool:
         return image.id in self.there
+
+    def keep(self, image: Image) -> bool:
+        self.kept.append(image.id)
+        return self.is_cached(image)
 
     def fetch(self, image: Image, check: Callable[[], None] = lambda: None, token: ImageToken | None = None) -> Path:
         check()
@@ -52,6 +57,7 @@ def test_an_image_is_fetched_once_and_one_that_is_there_not_at_all() -> None:
     host = Host()
     host.source.there.add("two")
     assert host.ask(ONE, TWO) == (CacheStatus.FETCHING, CacheStatus.EXISTING)
+    assert host.source.kept == ["one", "two"]
     assert host.ask(ONE) == (CacheStatus.FETCHING,)
     host.work()
     # Also if the first answer is lost.
