@@ -93,6 +93,7 @@ class FakeConductor:
         self.begun: list[bool] = []
         self.action_failures: list[tuple[str, int, str]] = []
         self.untouched: list[bool] = []
+        self.kept_disks: list[bool] = []
         self.failed_power_states: list[int | None] = []
         self.heartbeat_interval = 10.0
         self.cloud: CloudState | None = None
@@ -560,6 +561,7 @@ class FakeConductor:
         power_state: int | None = None,
         untouched: bool = False,
         agent_reason: str = "",
+        kept_disks: bool = False,
     ) -> None:
         def work() -> None:
             if self._action(instance_uuid, action_id, host) is not None:
@@ -569,6 +571,7 @@ class FakeConductor:
                 self.action_failures.append((instance_uuid, action_id, reason))
                 self.failed_power_states.append(power_state)
                 self.untouched.append(untouched)
+                self.kept_disks.append(kept_disks)
 
         self._serve("action_failed", work)
 

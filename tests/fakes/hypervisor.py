@@ -303,10 +303,17 @@ class Hypervisor(Immovable):
         self.vifs[instance_uuid] = tuple(one for one in self.vifs.get(instance_uuid, ()) if one != vif)
         return PowerState(self._domains[instance_uuid][1].power_state)
 
-    def rebuild(self, instance: Instance, image_path: Path | None, data: GuestData = NO_DATA) -> None:
+    def rebuild(
+        self,
+        instance: Instance,
+        image_path: Path | None,
+        data: GuestData = NO_DATA,
+        replaces: Callable[[], None] = lambda: None,
+    ) -> None:
         self.images[instance.uuid] = image_path
         self.guest_data[instance.uuid] = data
         self.on_rebuild()
+        replaces()
         self._turned("rebuild", instance.uuid, PowerState.SHUTDOWN)
 
     def inject_nmi(self, instance_uuid: str) -> PowerState:

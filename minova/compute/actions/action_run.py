@@ -58,6 +58,7 @@ class ActionRun:
     `step`: the task state that was reported last; empty: none was.
     `kept`: the guest was left as it is, because it was already as the action wants it.
     `forced`: the guest did not shut itself down in time, and was forced.
+    `has_replaced`: the action may have replaced disks of the guest, or an earlier process that had begun it.
     `is_stale`: the conductor has answered that the action is no longer in progress. If the work has succeeded
     nevertheless, it is reported.
     `ask` asks the conductor whether the action is still in progress, with the task state given to `confirm`. It raises
@@ -71,6 +72,8 @@ class ActionRun:
         instance: Instance,
         arguments: HostArguments,
         ask: Callable[[TaskState | None], None],
+        *,
+        has_begun: bool = False,
     ) -> None:
         self.ctx = ctx
         self.action_id = action_id
@@ -81,8 +84,13 @@ class ActionRun:
         self.step = ""
         self.kept = False
         self.forced = False
+        self.has_replaced = has_begun
         self.is_stale = False
         self._ask = ask
+
+    def replaces(self) -> None:
+        """Call this before the first disk of the guest is replaced."""
+        self.has_replaced = True
 
     def require_wanted(self) -> None:
         """Raises ActionEnded if the action is not wanted any more. Cheap, so that waiting code can call it

@@ -41,7 +41,7 @@ class GuestRebuild:
             admin_password=run.arguments.admin_password,
             files=run.arguments.injected_files,
         )
-        self._driver.rebuild(instance, path, data)
+        self._driver.rebuild(instance, path, data, run.replaces)
         if instance.vm_state is VmState.STOPPED:
             return self._power.state(instance.uuid)
         return self._driver.power_on(instance)

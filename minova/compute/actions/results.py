@@ -32,6 +32,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     forced: bool = False
     agent_reason: str = ""
     action: str = ""
+    kept_disks: bool = False
 
 
 _RESULT = Decoder(Result)

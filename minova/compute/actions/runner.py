@@ -103,7 +103,12 @@ class InstanceActions:
         """Raises ServiceUnavailable if no conductor has answered; then the conductor requests the action again."""
         with self._domains.locked(instance.uuid):
             run = ActionRun(
-                ctx, action_id, instance, arguments, lambda step: self._confirm(ctx, instance.uuid, action_id, step)
+                ctx,
+                action_id,
+                instance,
+                arguments,
+                lambda step: self._confirm(ctx, instance.uuid, action_id, step),
+                has_begun=self._results.has_begun(instance.uuid, action_id),
             )
             if not self._may_begin(run):
                 self._report_refusal(ctx, instance.uuid, action_id)
@@ -334,6 +339,7 @@ class InstanceActions:
                 untouched=run.untouched,
                 agent_reason=error.agent_reason if isinstance(error, errors.GuestAgentRefused) else "",
                 action=action.kind,
+                kept_disks=action.changes_at is not None and not run.has_replaced,
             )
         if not run.is_stale:
             run.require_wanted()
@@ -439,9 +445,8 @@ class InstanceActions:
                 )
 
     def _report_failure(self, ctx: RequestContext, result: Result, reason: str) -> None:
-        self._repeat(
-            "action_failed",
-            lambda: self._conductor.action_failed(
+        def report(*, kept_disks: bool) -> None:
+            self._conductor.action_failed(
                 ctx,
                 instance_uuid=result.instance_uuid,
                 action_id=result.action_id,
@@ -451,9 +456,16 @@ class InstanceActions:
                 power_state=result.power_state,
                 untouched=result.untouched,
                 agent_reason=result.agent_reason,
-            ),
-            REPORT_PATIENCE,
-        )
+                kept_disks=kept_disks,
+            )
+
+        try:
+            self._repeat("action_failed", lambda: report(kept_disks=result.kept_disks), REPORT_PATIENCE)
+        except errors.PeerTooOld:
+            if not result.kept_disks:
+                raise
+            # During an upgrade: an older conductor leaves the new image in the row.
+            self._repeat("action_failed", lambda: report(kept_disks=False), REPORT_PATIENCE)
 
     def _power_state_if_known(self, instance_uuid: str) -> int | None:
         try:

@@ -57,6 +57,14 @@ def set_aside(session: Session, uuid: str) -> None:
             _rename(session, uuid, name, older)
 
 
+def put_back(session: Session, uuid: str) -> None:
+    """Undo `set_aside`: nothing was encrypted with the secrets that were made since."""
+    _remove_kinds(session, [uuid], [*SecretKind])
+    for kind in SecretKind:
+        for name, older in pairwise([kind, *_former_names(kind)]):
+            _rename(session, uuid, older, name)
+
+
 def _rename(session: Session, uuid: str, kind: str, new_kind: str) -> None:
     of_kind = update(GuestSecret).where(GuestSecret.instance_uuid == uuid, GuestSecret.kind == kind)
     session.connection().execute(of_kind.values(kind=new_kind))

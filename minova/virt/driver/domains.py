@@ -81,9 +81,15 @@ class DomainDriver(Protocol):
         """
         ...
 
-    def rebuild(self, instance: Instance, image_path: Path | None, data: GuestData = NO_DATA) -> None:
+    def rebuild(
+        self,
+        instance: Instance,
+        image_path: Path | None,
+        data: GuestData = NO_DATA,
+        replaces: Callable[[], None] = lambda: None,
+    ) -> None:
         """Make the disks of a domain anew from the instance's image and define it anew; it is off then, and its saved
-        memory is removed. Idempotent.
+        memory is removed. Idempotent. `replaces` is called before the first disk, TPM or firmware variables of the former guest go.
 
         Raises StaleAttempt if another host has made its disks since. Raises ImageUnacceptable or DiskFull if a disk
         cannot be made.

@@ -74,10 +74,17 @@ class FakeDomains(FakeRecords):
                 )
             )
 
-    def rebuild(self, instance: Instance, image_path: Path | None, data: GuestData = NO_DATA) -> None:
+    def rebuild(
+        self,
+        instance: Instance,
+        image_path: Path | None,
+        data: GuestData = NO_DATA,
+        replaces: Callable[[], None] = lambda: None,
+    ) -> None:
         """Also clears the console, which is lost with the disks."""
         with self._lock:
             self._begin("rebuild")
+            replaces()
             if instance.uuid not in self._domains:
                 self.prepare(instance, instance.node or self.nodes[0], instance.attempt, None)
             self._turn_to(instance.uuid, PowerState.SHUTDOWN)

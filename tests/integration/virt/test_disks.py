@@ -15,7 +15,7 @@ from minova.compute.images.cache import ImageCache
 from minova.errors import DiskFull, HardwareNotOffered, HypervisorError, ImageUnacceptable
 from minova.image_format import inspection
 from minova.objects.catalogue.flavor import Flavor
-from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.image import BootFile, Image
 from minova.objects.guests.local_disks import LocalDisk, to_metadata
 from minova.objects.servers.disk_export import DiskExport, TransferKey
 from minova.objects.servers.instance import Instance
@@ -132,6 +132,31 @@ def test_making_them_again_makes_them_anew(disks: Disks, base: Path) -> None:
     made(disks, one, base)
     assert made(disks, one, base)["virtual-size"] == GB
     assert names(disks, one) == ["console.log", "disk", "owner.json"]
+
+
+@pytest.mark.parametrize("has_kernel", [True, False])
+def test_bug_failed_rebuild_replaced_the_kernel(disks: Disks, base: Path, has_kernel: bool) -> None:
+    """The former guest, whose disks stay, booted with the kernel of the image that it had not got, or with none."""
+    kernels = [BootFile(id=name, size=1, os_hash_value=name * 64) for name in "ab"]
+    for each in kernels:
+        base.with_name(each.os_hash_value or "").write_text(each.id)
+    one = instance()
+    old, new = (Image(id="i", disk_format="qcow2", kernel=each) for each in kernels)
+    new = new if has_kernel else msgspec.structs.replace(new, kernel=None)
+    made(disks, msgspec.structs.replace(one, image=old), base)
+    kernel = disks.folder(one.uuid) / "kernel"
+
+    def fail() -> None:
+        assert kernel.read_text() == "a"
+        raise HypervisorError("the TPM cannot be removed")
+
+    rebuilt = msgspec.structs.replace(one, image=new)
+    with pytest.raises(HypervisorError, match="TPM"):
+        disks.make(rebuilt, BaseImage.of(rebuilt, base), "hv1", 1, replaces=fail)
+    assert kernel.read_text() == "a"
+    assert names(disks, one) == ["console.log", "disk", "kernel", "owner.json"]
+    made(disks, rebuilt, base)
+    assert (kernel.read_text() if kernel.exists() else None) == ("b" if has_kernel else None)
 
 
 def test_what_was_removed_is_gone_and_may_be_removed_again(disks: Disks, base: Path) -> None:

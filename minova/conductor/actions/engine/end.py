@@ -43,6 +43,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     after: VmState
     values: dict[str, Any] = {}
     kept: bool = False
+    kept_disks: bool = False
 
 
 class Transition(NamedTuple):
@@ -70,10 +71,11 @@ class EndActions:
         after: VmState | None = None,
         *,
         untouched: bool = False,
+        kept_disks: bool = False,
         **values: Any,
     ) -> None:
         """End the action with an error. `after` None: the instance stays in its vm_state, unless its guest is changed
-        already. `untouched`: its host says that nothing has happened to the guest.
+        already. `untouched`: its host says that nothing has happened to the guest. `kept_disks`: see `action_failed`.
         """
         self._kinds[locked.action.kind].failed(session, locked, failure, untouched=untouched)
         uuid, done = locked.task.instance_uuid, locked.action.done
@@ -86,7 +88,7 @@ class EndActions:
         actions.add_faults(session, [uuid], self._worker.at(), msgspec.structs.replace(failed, kind=FAILED))
         if locked.action.notifies_errors:
             note(session, f"{locked.action.notification}.error", [uuid], locked.task.host, FAILED, failure.details)
-        ending = Ending(locked=locked, after=after or vm_state, values=values)
+        ending = Ending(locked=locked, after=after or vm_state, values=values, kept_disks=kept_disks)
         self.end_all(session, [ending], failed)
 
     def end_all(self, session: Session, endings: Sequence[Ending], error: Failure | None = None) -> None:
@@ -171,7 +173,8 @@ class EndActions:
         """Undo the changes of a failed action, and notify of the end of any."""
         action, uuid = ending.locked.action, ending.locked.instance.uuid
         if error is not None:
-            self._kinds[action.kind].undo(session, ending.locked.task, ending.locked.instance.state[1])
+            task_state = ending.locked.instance.state[1]
+            self._kinds[action.kind].undo(session, ending.locked.task, task_state, kept_disks=ending.kept_disks)
         elif action.redefines_domain and not ending.kept:
             # The new domain does not have the interfaces of these ports.
             self._attachments.release_pending_delete(session, uuid)

@@ -127,8 +127,10 @@ class ActionKind:
     def failed(self, session: Session, locked: LockedAction, failure: Failure, *, untouched: bool) -> None:
         """Releases what only a failure releases. `untouched`: nothing has happened to the guest."""
 
-    def undo(self, session: Session, task: Task, task_state: TaskState | None) -> None:
-        """Restores what `prepare` has changed. The task ends without success, in this task state of its instance."""
+    def undo(self, session: Session, task: Task, task_state: TaskState | None, *, kept_disks: bool = False) -> None:
+        """Restores what `prepare` has changed. The task ends without success, in this task state of its instance. `kept_disks`: its host
+        says that the guest still has the disks of before.
+        """
 
     def follower(self, session: Session, locked: LockedAction, failure: Failure | None) -> ActionRequest | None:
         """Returns the action to begin in the transaction in which this one ends. `failure` None: it has succeeded."""

@@ -136,6 +136,7 @@ class ActionReports(ActionReportsApi):
         power_state: int | None = None,
         untouched: bool = False,
         agent_reason: str = "",
+        kept_disks: bool = False,
     ) -> None:
         """The instance returns to its earlier state, or to the one that the action defines."""
         failure = Failure(kind=kind, details=reason, text=said_by_agent(kind, agent_reason))
@@ -149,7 +150,7 @@ class ActionReports(ActionReportsApi):
                 as_before = untouched if changed is None else not changed
                 after = locked.action.after_failure(vm_state, state, untouched=as_before)
                 values = {} if state is None else {"power_state": int(state)}
-                self._ends.fail(session, locked, failure, after, untouched=untouched, **values)
+                self._ends.fail(session, locked, failure, after, untouched=untouched, kept_disks=kept_disks, **values)
 
         self._worker.run(work)
 

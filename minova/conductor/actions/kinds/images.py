@@ -37,7 +37,7 @@ class MakesImage(ActionKind):
         self._images.add(session, image)
         return ActionPayload(arguments=request.arguments)
 
-    def undo(self, session: Session, task: Task, task_state: TaskState | None) -> None:
+    def undo(self, session: Session, task: Task, task_state: TaskState | None, *, kept_disks: bool = False) -> None:
         """An upload in progress then fails."""
         image = payload_of(task).arguments.image
         if image is not None:

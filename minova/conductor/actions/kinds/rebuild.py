@@ -3,7 +3,8 @@ guest.
 
 request --> the scheduler checks the host with the new image (a refusal ends it)
         --> one transaction: new columns, task with the old ones
-host: image --begin_action again--> (REBUILD_SPAWNING) --> new disks         a failure before: the old columns; after: ERROR
+host: image --begin_action again--> (REBUILD_SPAWNING) --> new disks --> renamed
+      a failure before REBUILD_SPAWNING: the old columns; before the renaming: the old columns and secrets, and ERROR; later: ERROR
 """
 
 from collections.abc import Callable, Mapping
@@ -118,13 +119,18 @@ class Rebuild(ActionKind):
         guest_secrets.remove_former(session, locked.instance.uuid)
         return {"launched_at": self._worker.at(), "system_metadata": _without_choice(session, locked.instance.uuid)}
 
-    def undo(self, session: Session, task: Task, task_state: TaskState | None) -> None:
-        """Restores the columns, unless the disks are changed already, or the server is being deleted."""
-        before = payload_of(task).before
-        if not before or REBUILD.has_changed(task_state) is not False:
+    def undo(self, session: Session, task: Task, task_state: TaskState | None, *, kept_disks: bool = False) -> None:
+        """Restores the columns, unless the disks may be changed already, or the server is being deleted. The image of the row must be
+        that of the disks: a move puts them on top of it.
+        """
+        before, changed = payload_of(task).before, REBUILD.has_changed(task_state)
+        kept = kept_disks and changed is True
+        if kept:
+            guest_secrets.put_back(session, task.instance_uuid)
+        if not before or (changed is not False and not kept):
             # The guest may be defined anew already.
-            changed = {"system_metadata": _without_choice(session, task.instance_uuid)}
-            instances.set_attributes(session, task.instance_uuid, self._worker.at(), changed)
+            anew = {"system_metadata": _without_choice(session, task.instance_uuid)}
+            instances.set_attributes(session, task.instance_uuid, self._worker.at(), anew)
             return
         image = before.get("image")
         values = {**before, "image": None if image is None else _IMAGE.from_builtins(image)}

@@ -50,7 +50,7 @@ class ActionReportsApi(Protocol):
         """
         ...
 
-    @call(since="1.7", added={"agent_reason": "1.9"})
+    @call(since="1.7", added={"agent_reason": "1.9", "kept_disks": "1.9"})
     def action_failed(
         self,
         ctx: RequestContext,
@@ -63,11 +63,13 @@ class ActionReportsApi(Protocol):
         power_state: PowerNumber | None = None,
         untouched: bool = False,
         agent_reason: Line = "",
+        kept_disks: bool = False,
     ) -> None:
         """The host could not do the action. Idempotent; a stale report is ignored.
 
         `power_state`: the guest's state, if it is known.
         `untouched`: nothing has happened to the guest.
         `agent_reason`: why the agent in the guest has refused, in its own words, which users see.
+        `kept_disks`: the whole action has replaced no disk, TPM or firmware variables of the guest.
         """
         ...

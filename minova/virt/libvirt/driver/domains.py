@@ -125,9 +125,16 @@ class LibvirtDomains(DomainDefinitions):
                 )
             tpm_files.write(connection, instance.uuid, version, base64.b64decode(kept.state))
 
-    def rebuild(self, instance: Instance, image_path: Path | None, data: GuestData = NO_DATA) -> None:
+    def rebuild(
+        self,
+        instance: Instance,
+        image_path: Path | None,
+        data: GuestData = NO_DATA,
+        replaces: Callable[[], None] = lambda: None,
+    ) -> None:
         instance = msgspec.structs.replace(instance, system_metadata=without_choice(instance.system_metadata))
         if not self._real:
+            replaces()
             self._define_anew(instance, (), drop_memory=True, chooses=True)
             return
         self._require_disks(instance)
@@ -135,26 +142,42 @@ class LibvirtDomains(DomainDefinitions):
         # Define it with the existing disks: the new ones may have other formats, and may never be made.
         attempt = self._define_anew(instance, self._disks.plan(instance), drop_memory=True, chooses=True)
         self._disks.remove_rescue(instance.uuid)
-        self._make_disks(instance, base, attempt, data)
+        self._make_disks(instance, base, attempt, data, replaces=replaces)
         self._define_anew(instance, self._disks.plan(instance), drop_memory=True, chooses=True)
 
     def _make_disks(
-        self, instance: Instance, base: BaseImage, attempt: int, data: GuestData, *, copies_image: bool = False
+        self,
+        instance: Instance,
+        base: BaseImage,
+        attempt: int,
+        data: GuestData,
+        *,
+        copies_image: bool = False,
+        replaces: Callable[[], None] = lambda: None,
     ) -> None:
         """Make the disks of a defined domain anew, and with them its firmware variables and the state of its TPM: firmware and swtpm
         make those of the new guest at its first start. They go before the former disks do, so that new disks never boot with them.
 
-        What may refuse or fail comes before that: the former guest then still has its disks, its TPM and their secrets.
+        What may refuse or fail comes before that: the former guest then still has its disks, its TPM and their secrets. `replaces`: see
+        `rebuild`.
         """
         self._disks.require_room(instance, base)
+        passphrases = self._make_secrets(instance)
+        if self._secrets.are_used(instance.uuid, passphrases):
+            replaces()  # an earlier try of the same rebuild has made its disks
+
+        def go() -> None:
+            replaces()
+            self._remove_firmware_state(instance)
+
         self._disks.make(
             instance,
             base,
             self._ready().host,
             attempt,
             self._write_drive(instance, data),
-            self._make_secrets(instance),
-            partial(self._remove_firmware_state, instance),
+            passphrases,
+            go,
             copies_image=copies_image,
         )
 

@@ -1,7 +1,7 @@
 """Gives libvirt the secrets of a guest for as long as it needs them: while the guest starts, or until it has arrived."""
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -56,6 +56,11 @@ class LibvirtSecrets:
                 "backup"
             )
         return passphrases
+
+    def are_used(self, instance_uuid: str, passphrases: Mapping[SecretKind, str]) -> bool:
+        """Whether what is there was made with any of these."""
+        marks = self._in_use(instance_uuid).marks
+        return any(marks.get(kind) == mark_of(passphrase) for kind, passphrase in passphrases.items())
 
     @contextmanager
     def given(self, connection: Any, instance_uuid: str, xml: str) -> Iterator[None]:

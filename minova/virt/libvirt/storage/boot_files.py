@@ -10,7 +10,7 @@ from pathlib import Path
 
 from minova.errors import ImageUnacceptable
 from minova.objects.catalogue.image import BootFile, Image
-from minova.virt.libvirt.storage.disk_images import copy, new_file
+from minova.virt.libvirt.storage.disk_images import NewFile, copy, new_file
 from minova.virt.libvirt.xml.system_xml import BootFiles
 
 KERNEL, RAMDISK = "kernel", "ramdisk"
@@ -24,21 +24,28 @@ def make(
     image_path: Path,
     let_in: Callable[[Path], None],
     require_room: Callable[[int], None],
+    new: NewFile = new_file,
     *,
     rescue: bool = False,
 ) -> None:
-    """Make the files that the image has, and remove those that it has not. `image_path`: the image in the cache of this host, which has
+    """Make the files that the image has. `image_path`: the image in the cache of this host, which has
     the others beside it, by their digests. `let_in` gives QEMU access. `require_room` raises DiskFull unless so many bytes fit.
     """
     for path, boot_file in zip(_paths(folder, rescue), (image.kernel, image.ramdisk), strict=True):
         if boot_file is None:
-            path.unlink(missing_ok=True)
             continue
         source = _source(boot_file, image_path)
-        with new_file(path) as part:
+        with new(path) as part:
             require_room(source.stat().st_size)
             copy(source, part)
             let_in(part)
+
+
+def remove_others(folder: Path, image: Image, *, rescue: bool = False) -> None:
+    """Remove the files that the image has not. Idempotent."""
+    for path, boot_file in zip(_paths(folder, rescue), (image.kernel, image.ramdisk), strict=True):
+        if boot_file is None:
+            path.unlink(missing_ok=True)
 
 
 def size(image: Image, image_path: Path) -> int:

@@ -39,7 +39,7 @@ from minova.virt.driver.domains import RowHost
 from minova.virt.libvirt.guest_files import console_logs, disk_formats, image_locks
 from minova.virt.libvirt.guest_files.qemu_access import QemuAccess, QemuUser, folders_above
 from minova.virt.libvirt.storage import boot_files, disk_images, disk_keys, disk_owner
-from minova.virt.libvirt.storage.disk_images import BaseImage
+from minova.virt.libvirt.storage.disk_images import BaseImage, NewFile, new_file
 from minova.virt.libvirt.storage.disk_owner import DiskOwner, OwnerFile
 from minova.virt.libvirt.storage.guest_folders import OVERLAY, OVERLAY_RECORD, RESCUE_DISK, GuestFolders
 from minova.virt.libvirt.xml.disk_xml import Disk
@@ -263,8 +263,10 @@ class Disks(GuestFolders):
                     disk_images.formatted(folder / name, disk, name, self.finish, passphrase, new)
                 if instance.config_drive and write_drive is not None:
                     disk_images.written(folder / DRIVE, write_drive.write, self._qemu.write, new)
-                self._make_boot_files(what, folder, instance.image, base.path)
+                self._make_boot_files(what, folder, instance.image, base.path, new)
                 replaces()
+                if instance.image is not None:
+                    boot_files.remove_others(folder, instance.image)
                 for name in (OVERLAY, OVERLAY_RECORD):  # they belong to the disk that is replaced
                     (folder / name).unlink(missing_ok=True)
             if taken.former is not None:
@@ -277,13 +279,22 @@ class Disks(GuestFolders):
             what = f"Kernel of instance {instance.uuid} in {self.path}"
             with disk_full(what):
                 self._make_boot_files(what, self.folder(instance.uuid), instance.image, image_path)
+                if instance.image is not None:
+                    boot_files.remove_others(self.folder(instance.uuid), instance.image)
 
     def _make_boot_files(
-        self, what: str, folder: Path, image: Image | None, image_path: Path, *, rescue: bool = False
+        self,
+        what: str,
+        folder: Path,
+        image: Image | None,
+        image_path: Path,
+        new: NewFile = new_file,
+        *,
+        rescue: bool = False,
     ) -> None:
         if image is not None:
             room = partial(self._require_room, what)
-            boot_files.make(folder, image, image_path, self._qemu.read, room, rescue=rescue)
+            boot_files.make(folder, image, image_path, self._qemu.read, room, new, rescue=rescue)
 
     def boot_files(self, instance: Instance, disks: Sequence[Disk]) -> BootFiles | None:
         """Returns what QEMU loads to boot the guest with these disks; None: the guest boots from a disk."""
@@ -348,6 +359,7 @@ class Disks(GuestFolders):
                 passphrase,
             )
             self._make_boot_files(what, folder, image, base.path, rescue=True)
+            boot_files.remove_others(folder, image, rescue=True)
 
     def rescue_disk(self, instance_uuid: str) -> Disk:
         """Returns the disk of `make_rescue`."""

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ from minova.compute.actions import action_run
 from minova.compute.actions.action_run import BEAT
 from minova.compute.actions.results import UnreportedResults
 from minova.compute.instances.clean_stops import shutdown_timeout
+from minova.context import RequestContext
 from minova.objects.actions.action import ServerAction
 from minova.objects.actions.deletion import RESTORE, SOFT_DELETE
 from minova.objects.actions.host_arguments import HostArguments
@@ -290,6 +292,46 @@ def test_a_rebuild_reports_that_it_goes_on_while_its_disks_are_made(
     ask(compute, REBUILD, 1)
     assert is_heard.is_set()
     assert state(compute) == (VmState.ACTIVE, None, PowerState.RUNNING)
+
+
+@pytest.mark.parametrize("fails", ["disks", "start", "disks, after a start", "disks, in another process"])
+def test_a_failed_rebuild_reports_whether_it_has_replaced_disks(fails: str, tmp_path: Path) -> None:
+    compute, tries = Compute(results=tmp_path).start(), 0
+    compute.boot("i", image=Image(id="own"))
+
+    def full() -> None:
+        nonlocal tries
+        tries += 1
+        if fails != "disks, after a start" or tries > 1:
+            raise errors.DiskFull("no space left")
+
+    if fails == "disks, in another process":
+        UnreportedResults(tmp_path).begin("i", 1, REBUILD.kind)
+        compute.restart()
+    if fails != "start":
+        compute.hypervisor.on_rebuild = full
+    away = errors.HypervisorUnavailable("away") if fails == "disks, after a start" else errors.HypervisorError("no")
+    with compute.hypervisor_fails("power_on", error=away):
+        ask(compute, REBUILD, 1)
+    assert compute.conductor.kept_disks == [fails == "disks"]
+
+
+def test_an_older_conductor_hears_of_a_failed_rebuild_all_the_same(
+    compute: Compute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = compute.conductor.action_failed
+
+    def action_failed(ctx: RequestContext, *, kept_disks: bool, **report: Any) -> None:
+        if kept_disks:
+            raise errors.PeerTooOld("action_failed(kept_disks) needs conductor 1.9")
+        failed(ctx, kept_disks=kept_disks, **report)
+
+    monkeypatch.setattr(compute.conductor, "action_failed", action_failed)
+    compute.conductor.change("i", image=Image(id="own"))
+    with compute.hypervisor_fails("rebuild", error=errors.DiskFull("no space left")):
+        ask(compute, REBUILD, 1)
+    assert compute.conductor.action_failures == [("i", 1, "no space left")]
+    assert compute.conductor.kept_disks == [False]
 
 
 def test_a_stopped_server_stays_stopped_when_it_is_rebuilt(compute: Compute) -> None:
