@@ -1,5 +1,6 @@
 """Limits of a listener: sizes and times for each client, and the number of connections."""
 
+import functools
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 
@@ -74,7 +75,8 @@ class Admission:
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits
-        self._leases: set[Lease] = set()
+        # The oldest first.
+        self._leases: OrderedDict[Lease, None] = OrderedDict()
         self._by_address: Counter[str] = Counter()
         self._by_network: Counter[str] = Counter()
         # Waiting connections, the longest waiting first.
@@ -84,26 +86,29 @@ class Admission:
         return len(self._leases)
 
     def admit(self, peer: str, network: str = "") -> Lease | None:
-        """Returns None if there is no room. If all connections are taken, or all of this address or network, the one of
-        them that has waited longest for a request is closed. `network`: in which the address is meant.
+        """Returns None if there is no room. If all connections of this address or network are taken, the one of them that has
+        waited longest for a request is closed. If all are taken, the network with the most gives one up. `network`: in which
+        the address is meant.
         """
         limits = self._limits
         counted = None if in_networks(peer, limits.trusted_proxies) else network + network_of(peer)
-        bounds: list[tuple[int, int, Callable[[Lease], bool]]] = [
-            (len(self._leases), limits.connections, lambda lease: True)
+        bounds: list[tuple[int, int, Callable[[], bool]]] = [
+            (len(self._leases), limits.connections, lambda: self._take_from_largest(network))
         ]
         if network and limits.connections_per_network:
             of_network = self._by_network[network]
-            bounds.append((of_network, limits.connections_per_network, lambda lease: lease.network == network))
+            make_room = functools.partial(self._make_room, lambda lease: lease.network == network)
+            bounds.append((of_network, limits.connections_per_network, make_room))
         if counted is not None and limits.connections_per_address:
             of_address = self._by_address[counted]
-            bounds.append((of_address, limits.connections_per_address, lambda lease: lease.address == counted))
+            make_room = functools.partial(self._make_room, lambda lease: lease.address == counted)
+            bounds.append((of_address, limits.connections_per_address, make_room))
         # The narrowest bound first: the connection that it closes counts in the wider ones as well.
-        full = next((is_counted for taken, most, is_counted in reversed(bounds) if taken >= most), None)
-        if full is not None and not self._make_room(full):
+        full = next((make_room for taken, most, make_room in reversed(bounds) if taken >= most), None)
+        if full is not None and not full():
             return None
         lease = Lease(self, counted, network)
-        self._leases.add(lease)
+        self._leases[lease] = None
         self._by_network[network] += 1
         if counted is not None:
             self._by_address[counted] += 1
@@ -120,7 +125,7 @@ class Admission:
         lease.is_released = True
         if lease not in self._leases:
             return
-        self._leases.remove(lease)
+        del self._leases[lease]
         self._waiting.pop(lease, None)
         _take_one(self._by_network, lease.network)
         if lease.address is not None:
@@ -130,10 +135,29 @@ class Admission:
         """Closes the one of these connections that has waited longest. Returns whether there was one."""
         for lease in self._waiting:
             if is_counted(lease) and not lease.is_sending():
-                self.release(lease)
-                lease.evict()
+                self._close(lease)
                 return True
         return False
+
+    def _take_from_largest(self, network: str) -> bool:
+        """Closes a connection of the network with the most, one that waits for a request if there is one. A connection in
+        the middle of a request is closed only for a smaller network: otherwise requests that are sent slowly in some
+        networks would keep all others out.
+        """
+        largest, count = self._by_network.most_common(1)[0]
+        own = self._by_network[network]
+        if count <= own:
+            largest = network
+        if self._make_room(lambda lease: lease.network == largest):
+            return True
+        if count <= own + 1:  # the two networks would take it from each other in turn
+            return False
+        self._close(next(lease for lease in self._leases if lease.network == largest))
+        return True
+
+    def _close(self, lease: Lease) -> None:
+        self.release(lease)
+        lease.evict()
 
 
 def _take_one(counts: Counter[str], key: str) -> None:

@@ -84,3 +84,35 @@ def test_released_connection_waits_no_more() -> None:
     lease.waits(True)
     assert admission.admit("192.0.2.1") is not None
     assert len(admission) == 1
+
+
+def test_bug_slow_requests_of_some_networks_kept_all_others_out() -> None:
+    admission = Admission(ConnectionLimits(connections=7, connections_per_network=4))
+    evicted: list[str] = []
+
+    def enter(network: str) -> Lease | None:
+        lease = admission.admit("10.0.0.1", network)
+        if lease is not None:
+            lease.waits(False)
+            lease.evict = lambda: evicted.append(network)
+        return lease
+
+    for network in ("one", "two"):
+        for _ in range(4):
+            enter(network)
+    assert [enter(network) is not None for network in ("one", "quiet", "quiet", "quiet")] == [False, True, True, False]
+    assert evicted == ["one", "one"]
+    assert len(admission) == 7
+    # Each network keeps its part.
+    assert [enter(network) for network in ("one", "two")] == [None, None]
+
+
+def test_waiting_connection_of_the_largest_network_is_closed_first() -> None:
+    admission = Admission(ConnectionLimits(connections=4))
+    small, *large = (admission.admit("10.0.0.1", network) for network in ("small", "large", "large", "large"))
+    assert small is not None
+    assert large[0] is not None
+    assert large[1] is not None
+    large[0].waits(False)
+    assert admission.admit("10.0.0.1", "new") is not None
+    assert [small.is_released, large[0].is_released, large[1].is_released] == [False, False, True]
