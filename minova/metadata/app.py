@@ -1,7 +1,7 @@
 """The metadata service as a WSGI application."""
 
 import logging
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any
 
@@ -10,7 +10,7 @@ import msgspec
 from minova import errors
 from minova.api.access.wsgi_keys import ENTER
 from minova.metadata import paths
-from minova.metadata.guests import Guests
+from minova.metadata.guests import GuestIdentity, Guests
 from minova.metadata.paths import Document
 from minova.metadata.recent import Rates, RecentValues
 from minova.objects.guests.guest_metadata import LONGEST_PASSWORD
@@ -44,7 +44,8 @@ class MetadataApp:
         self._guests = guests
         self._files = files
         self._recent: RecentValues[GuestDocuments] = RecentValues(seconds)
-        self._rates = Rates()
+        # Apart, so that many addresses do not push the rates of guests out.
+        self._rates, self._rates_of_guests, self._rates_of_strangers = Rates(), Rates(), Rates()
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         headers = []
@@ -81,15 +82,22 @@ class MetadataApp:
             raise NotAllowed("Only a password is written.")
         return document
 
-    def _known(self, caller: Hashable) -> GuestDocuments:
+    def _known(self, caller: GuestIdentity) -> GuestDocuments:
         """Raises TooManyRequests if the guest, which may have several addresses, has none left."""
         guest = self._recent.get(caller, lambda: self._read(caller), errors.NotFound)
-        if not self._rates.take(guest.instance_uuid):
+        if not self._rates_of_guests.take(guest.instance_uuid):
             raise TooManyRequests("Too many requests.")
         return guest
 
-    def _read(self, caller: Hashable) -> GuestDocuments:
-        guest = self._guests.read(caller)
+    def _read(self, caller: GuestIdentity) -> GuestDocuments:
+        """Raises TooManyRequests if the owner has asked too often for guests that there are not."""
+        if not self._rates_of_strangers.has_left(caller.owner):
+            raise TooManyRequests("Too many requests.")
+        try:
+            guest = self._guests.read(caller)
+        except errors.NotFound:
+            self._rates_of_strangers.take(caller.owner)
+            raise
         try:
             files = self._files.of(guest.instance, GuestData(availability_zone=guest.availability_zone))
         except ValueError as error:
@@ -97,7 +105,7 @@ class MetadataApp:
             raise errors.MinovaError("The metadata cannot be made.") from error
         return GuestDocuments(instance_uuid=guest.instance.uuid, files=files, password=guest.password)
 
-    def _password(self, environ: dict[str, Any], caller: Hashable) -> Document:
+    def _password(self, environ: dict[str, Any], caller: GuestIdentity) -> Document:
         password = self._known(caller).password
         if environ["REQUEST_METHOD"] in READS:
             return Document(content=password.encode())

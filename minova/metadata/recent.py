@@ -66,9 +66,16 @@ class Rates:
 
     def take(self, caller: Hashable) -> bool:
         """Takes one request of the caller. Returns False if it has none left."""
+        return self._count(caller, 1)
+
+    def has_left(self, caller: Hashable) -> bool:
+        """Returns whether the caller could take a request."""
+        return self._count(caller, 0)
+
+    def _count(self, caller: Hashable, requests: int) -> bool:
         now = self._clock()
         with self._lock:
             left, at = self._left.get(caller, (BURST, now))
             left = min(BURST, left + (now - at) * RATE)
-            self._left[caller] = (left - 1 if left >= 1 else left, now)
+            self._left[caller] = (left - requests if left >= 1 else left, now)
             return left >= 1

@@ -3,6 +3,7 @@
 import http.client
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,12 +12,15 @@ from typing import Any, cast
 import pytest
 
 from minova import conf as configuration
+from minova import errors
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.metadata import service
+from minova.metadata.app import MetadataApp
 from minova.metadata.guests import NETWORK_ID, LocalGuest, LocalGuests
-from minova.metadata.recent import BURST
+from minova.metadata.recent import BURST, RATE
 from minova.objects.guests.guest_metadata import GuestMetadata
+from minova.virt.config_drive.builder import GuestFiles
 from minova.virt.namespaces.network import HostSubnet, LocalNetwork
 from tests.cluster import wait_for
 from tests.fakes.host_networks import FakeHostNetworks
@@ -126,3 +130,37 @@ def test_bug_each_address_of_a_guest_had_a_rate_of_its_own(served: Served) -> No
         if 429 in statuses:
             break
     assert statuses == {200, 429}
+
+
+class NoGuest:
+    """A conductor that knows the guests of one network alone."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def metadata_of_address(
+        self, ctx: RequestContext, *, host: str, address: str, network_id: str = ""
+    ) -> GuestMetadata:
+        if network_id == OTHER_NETWORK:
+            return GuestMetadata(instance=BASIC)
+        self.asked += 1
+        raise errors.NotFound("No guest has this address.")
+
+
+def test_bug_each_address_without_a_guest_was_a_question_to_conductors() -> None:
+    conductor = NoGuest()
+    files = GuestFiles(configuration.load([], "test", files=[]))
+    app = MetadataApp(LocalGuests(cast(ConductorApi, conductor), "host"), files, 1.0)
+
+    def status(network_id: str, address: str) -> str:
+        said: list[str] = []
+        environ = {NETWORK_ID: network_id, "REMOTE_ADDR": address, "PATH_INFO": "/", "REQUEST_METHOD": "GET"}
+        app(environ, lambda line, headers: said.append(line[:3]))
+        return said[0]
+
+    began = time.monotonic()
+    found = {status(NETWORK, f"10.0.{number // 250}.{number % 250 + 1}") for number in range(3000)}
+    most = BURST + RATE * (time.monotonic() - began) + 1
+    assert BURST <= conductor.asked <= most
+    assert found == {"404", "429"}
+    assert status(OTHER_NETWORK, "10.0.0.1") == "200"
