@@ -13,6 +13,8 @@ from minova.cli.output.columns import Words
 
 GROUPS, RULES = f"{NETWORK}/security-groups", f"{NETWORK}/security-group-rules"
 Shown = tuple[Sequence[str], Iterable[Any]]
+# Protocols that openstack takes for IPv6, besides those whose names begin with `ipv6-`.
+_OF_IPV6 = frozenset({"icmpv6", "41", "43", "44", "58", "59", "60"})
 
 
 class SecurityGroupCreate(ShowOne):
@@ -92,7 +94,9 @@ class SecurityGroupRuleCreate(ShowOne):
         direction = parser.add_mutually_exclusive_group()
         direction.add_argument("--ingress", action="store_const", dest="direction", const="ingress", default="ingress")
         direction.add_argument("--egress", action="store_const", dest="direction", const="egress")
-        parser.add_argument("--ethertype", choices=("IPv4", "IPv6"), help="default: of the remote range, else IPv4")
+        parser.add_argument(
+            "--ethertype", choices=("IPv4", "IPv6"), help="default: of the protocol or remote range, else IPv4"
+        )
         parser.add_argument("--protocol", metavar="PROTOCOL", help="tcp, udp, icmp, ... or a number; default: any")
         parser.add_argument("--dst-port", type=ports, metavar="PORT[:PORT]", help="ports of tcp, udp and sctp")
         parser.add_argument("--icmp-type", type=int, metavar="TYPE")
@@ -108,11 +112,10 @@ class SecurityGroupRuleCreate(ShowOne):
         low, high = parsed_args.dst_port or (parsed_args.icmp_type, parsed_args.icmp_code)
         remote = parsed_args.remote_group and find.security_group(self.client, parsed_args.remote_group)["id"]
         ranges = parsed_args.remote_address_group
-        is_6 = parsed_args.remote_ip is not None and ":" in parsed_args.remote_ip
         rule: Json = {
             "security_group_id": find.security_group(self.client, parsed_args.group)["id"],
             "direction": parsed_args.direction,
-            "ethertype": parsed_args.ethertype or ("IPv6" if is_6 else "IPv4"),
+            "ethertype": parsed_args.ethertype or _ethertype(parsed_args.protocol, parsed_args.remote_ip),
             "protocol": parsed_args.protocol,
             "port_range_min": low,
             "port_range_max": high,
@@ -123,6 +126,12 @@ class SecurityGroupRuleCreate(ShowOne):
         }
         created_rule = self.client.post(RULES, {"security_group_rule": without_none(rule)})["security_group_rule"]
         return self.dict2columns(created_rule)
+
+
+def _ethertype(protocol: str | None, remote_range: str | None) -> str:
+    name = (protocol or "").lower()
+    is_6 = name in _OF_IPV6 or name.startswith("ipv6-") or ":" in (remote_range or "")
+    return "IPv6" if is_6 else "IPv4"
 
 
 class SecurityGroupRuleList(Lister):

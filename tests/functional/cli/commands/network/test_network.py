@@ -165,6 +165,14 @@ def test_full_subnet_is_told(minova: Cli) -> None:
     assert (full.code, "No more IP addresses available on network" in full.err) == (1, True)
 
 
+def test_bug_rules_of_protocols_of_ipv6_were_rules_of_ipv4(minova: Cli) -> None:
+    create = ("security", "group", "rule", "create", "default", *JSON)
+    for protocol in ("icmpv6", "IPv6-Route", "44"):
+        assert json_output(minova(*create, "--protocol", protocol))["ethertype"] == "IPv6"
+    assert json_output(minova(*create, "--protocol", "icmp"))["ethertype"] == "IPv4"
+    assert minova(*create, "--ethertype", "IPv4", "--protocol", "icmpv6").code == 1
+
+
 def test_security_groups_and_rules_from_their_creation_to_their_end(minova: Cli) -> None:
     made = json_output(minova("security", "group", "create", "web", "--description", "d", *JSON))
     assert (made["name"], made["description"], len(made["security_group_rules"])) == ("web", "d", 2)
