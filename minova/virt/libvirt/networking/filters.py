@@ -20,12 +20,15 @@ _PREFIX = filter_name("")
 class PortFilters:
     """Safe for threads. Errors of libvirt are raised as they are.
 
-    `make_sets`: makes the sets by which filters know protocols that libvirt does not know.
+    `make_sets`: makes the sets by which filters know protocols that libvirt does not know. It may take minutes to fail: it is
+    called without the lock, and after a failure not again in the same round.
     """
 
     def __init__(self, make_sets: Callable[[Collection[int]], None]) -> None:
         self._make_sets = make_sets
         self._lock = threading.Lock()
+        # The protocols whose sets were made: they last as long as the host runs.
+        self._made: frozenset[int] = frozenset()
         # Filters of guests that are about to arrive, to which no domain refers yet.
         self._awaited: frozenset[str] = frozenset()
         self._rules = PortRules()
@@ -34,9 +37,17 @@ class PortFilters:
         """Define the filters of these interfaces. libvirt changes the rules of running guests, and nothing if the
         filter is unchanged.
         """
+        self._define_all(connection, list(vifs), [])
+
+    def _define_all(self, connection: Any, vifs: Sequence[Vif], failures: list[HypervisorError]) -> None:
         with self._lock:
             for vif in vifs:
-                self._define(connection, self._rules.define(vif))
+                self._rules.define(vif)
+        self._make_missing(vifs, failures)
+        with self._lock:
+            for vif in vifs:
+                # While sets were made, a newer message may have changed the rules.
+                self._define(connection, self._rules.current(vif.port_id) or self._rules.define(vif))
 
     def await_guest(self, port_ids: Iterable[str]) -> None:
         """Keep the filters of these ports, although no domain refers to them yet, until `forget_guest`."""
@@ -54,10 +65,11 @@ class PortFilters:
         affect other instances.
         """
         refused: dict[str, libvirt.libvirtError] = {}
+        failures: list[HypervisorError] = []
         for instance_uuid, of_instance in vifs.items():
             try:
                 if is_own(instance_uuid):
-                    self.define(connection, of_instance)
+                    self._define_all(connection, of_instance, failures)
             except libvirt.libvirtError as error:
                 if not connection.isAlive():
                     raise
@@ -72,17 +84,22 @@ class PortFilters:
         with self._lock:
             changed = [vif.port_id for vif in self._rules.learn(members)]
         refused: dict[str, libvirt.libvirtError] = {}
+        failures: list[HypervisorError] = []
         for port_id in changed:
             try:
-                self._define_again(connection, port_id)
+                self._define_again(connection, port_id, failures)
             except libvirt.libvirtError as error:
                 if not connection.isAlive():
                     raise
                 refused[port_id] = error
         return refused
 
-    def _define_again(self, connection: Any, port_id: str) -> None:
+    def _define_again(self, connection: Any, port_id: str, failures: list[HypervisorError]) -> None:
         """Define the filter of a port again, if it is still here."""
+        with self._lock:
+            vif = self._rules.current(port_id)
+        if vif is not None:
+            self._make_missing([vif], failures)
         with self._lock:
             vif = self._rules.current(port_id)
             if vif is None or not _is_there(connection, filter_name(port_id)):
@@ -90,21 +107,30 @@ class PortFilters:
             self._define(connection, vif)
 
     def _define(self, connection: Any, vif: Vif) -> None:
-        connection.nwfilterDefineXML(filter_xml(vif, self._sets(vif)))
-
-    def _sets(self, vif: Vif) -> Collection[int]:
-        """Makes the sets that the filter of this interface needs. Returns their protocols: none if the host cannot have them,
-        because a filter that refers to a missing set would be refused whole.
-        """
-        numbers = {number for rule in vif.rules or () if (number := number_of(rule.protocol)) is not None}
-        if not numbers:
-            return ()
+        """With a set that is missing, the filter would be refused as a whole: its rule lets nothing through."""
         try:
-            self._make_sets(numbers)
-        except HypervisorError as error:
-            LOG.warning("Port %s: rules of protocols %s let nothing through: %s", vif.port_id, sorted(numbers), error)
-            return ()
-        return numbers
+            connection.nwfilterDefineXML(filter_xml(vif, _numbers(vif) & self._made))
+        except libvirt.libvirtError:
+            self._made = frozenset()  # an administrator may have destroyed a set
+            raise
+
+    def _make_missing(self, vifs: Iterable[Vif], failures: list[HypervisorError]) -> None:
+        """Makes the sets that these filters need. `failures`: of this round."""
+        for vif in vifs:
+            missing = _numbers(vif) - self._made
+            if missing and not failures:
+                try:
+                    self._make_sets(missing)
+                except HypervisorError as error:
+                    failures.append(error)
+                else:
+                    with self._lock:
+                        self._made |= missing
+                    continue
+            if missing:
+                LOG.warning(
+                    "Port %s: rules of protocols %s let nothing through: %s", vif.port_id, sorted(missing), failures[0]
+                )
 
     def remove(self, connection: Any, names: Iterable[str]) -> None:
         """Remove the filters of a domain that is undefined."""
@@ -130,6 +156,11 @@ class PortFilters:
         for name in sorted(left):
             LOG.info("Removing network filter %s: no guest has it", name)
             self._remove(connection, name)
+
+
+def _numbers(vif: Vif) -> frozenset[int]:
+    """Returns the protocols for which the filter needs sets."""
+    return frozenset(number for rule in vif.rules or () if (number := number_of(rule.protocol)) is not None)
 
 
 def _of_domain(domain: Any) -> list[str]:

@@ -1,5 +1,6 @@
 """The network filters of a host, over a connection that notes them."""
 
+import threading
 from collections.abc import Collection
 from types import SimpleNamespace
 from typing import Any
@@ -168,3 +169,77 @@ def test_other_filters_need_no_sets() -> None:
     host = Host()
     PortFilters(refuse).define(host, [vif("one")])
     assert len(host.defined) == 1
+
+
+def with_gre(port_id: str) -> Vif:
+    return msgspec.structs.replace(guarded(port_id), addresses=BOTH, rules=(GRE, *(guarded(port_id).rules or ())))
+
+
+def test_bug_filters_of_all_guests_waited_for_the_sets_of_one() -> None:
+    asked, answer = threading.Event(), threading.Event()
+
+    def make(numbers: Collection[int]) -> None:
+        asked.set()
+        answer.wait(20)
+
+    host, filters = Host(), PortFilters(make)
+    slow = threading.Thread(target=filters.define, args=(host, [with_gre("slow")]), daemon=True)
+    other = threading.Thread(target=filters.define, args=(host, [vif("other")]), daemon=True)
+    slow.start()
+    try:
+        assert asked.wait(20)
+        other.start()
+        other.join(10)
+        assert [named(xml) for xml in host.defined] == [filter_name("other")]
+    finally:
+        answer.set()
+        slow.join(20)
+    assert "ipset" in host.defined[-1]
+
+
+def test_rules_that_wait_for_sets_do_not_replace_newer_ones() -> None:
+    host = Host()
+    newer = [vif("one")]
+
+    def make(numbers: Collection[int]) -> None:
+        if newer:
+            filters.define(host, [newer.pop()])
+
+    filters = PortFilters(make)
+    filters.define(host, [with_gre("one")])
+    assert len(host.defined) == 2
+    assert not any("ipset" in xml for xml in host.defined)
+
+
+def test_sets_are_made_once() -> None:
+    made: list[Collection[int]] = []
+    host, filters = Host(), PortFilters(made.append)
+    for port_id in ("one", "two"):
+        filters.define(host, [with_gre(port_id)])
+    filters.refresh_members(host, [members(3, "10.9.0.7/32")])
+    assert made == [{47}]
+    # They may be gone if libvirt refuses a filter.
+    host.refused = ("minova-port-one",)
+    with pytest.raises(libvirt.libvirtError):
+        filters.define(host, [with_gre("one")])
+    host.refused = ()
+    filters.define(host, [with_gre("one")])
+    assert made == [{47}, {47}]
+
+
+def test_bug_a_helper_that_does_not_answer_was_asked_for_each_port() -> None:
+    asked: list[Collection[int]] = []
+
+    def refuse(numbers: Collection[int]) -> None:
+        asked.append(numbers)
+        raise HypervisorError("minova-network-helper does not answer")
+
+    host, filters = Host(), PortFilters(refuse)
+    vifs = {port_id: (with_gre(port_id),) for port_id in ("one", "two", "three")}
+    # Not the sweep of a host without domains.
+    filters.await_guest(vifs)
+    host.listAllDomains = list  # type: ignore[attr-defined]
+    assert filters.refresh(host, vifs, lambda _: True) == {}
+    assert (len(asked), len(host.defined)) == (1, 3)
+    assert filters.refresh_members(host, [members(3, "10.9.0.7/32")]) == {}
+    assert (len(asked), len(host.defined)) == (2, 6)
