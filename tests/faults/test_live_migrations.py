@@ -204,7 +204,7 @@ def test_an_abort_leaves_the_guest_where_it_is(mover: Mover) -> None:
     for driver in mover.cloud.drivers.values():
         driver.live_rounds = 30
     mover.ask("live_migrate")
-    mover.wait(lambda: mover.migration().status == "migrating", step=0.1)
+    mover.wait(lambda: mover.migration().status == "migrating", step=0.01)
     mover.cloud.conductor.cancel_move(CTX, instance_uuid=mover.uuid, migration_uuid=mover.migration().uuid)
     mover.wait(seconds=20.0)
     require_at(mover, mover.source, "cancelled")
@@ -215,7 +215,7 @@ def test_a_forced_migration_ends_soon(mover: Mover) -> None:
     for driver in mover.cloud.drivers.values():
         driver.live_rounds = 1000
     mover.ask("live_migrate")
-    mover.wait(lambda: mover.migration().status == "migrating", step=0.1)
+    mover.wait(lambda: mover.migration().status == "migrating", step=0.01)
     migration_uuid = mover.migration().uuid
     mover.cloud.conductor.force_complete_migration(CTX, instance_uuid=mover.uuid, migration_uuid=migration_uuid)
     mover.wait(seconds=20.0)
