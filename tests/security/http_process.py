@@ -21,8 +21,8 @@ PROGRAM = """
 import json, pathlib, sys, threading, time
 from minova import errors, service
 from minova.api.access.addresses import parse_networks
-from minova.api.listener.bridge import Capacity
-from minova.api.listener.limits import Limits
+from minova.api.listener.bridge import ListenerCapacity
+from minova.api.listener.limits import ConnectionLimits
 from minova.api.listener.service import HttpService, Listen
 
 def app(env, start_response):
@@ -50,11 +50,11 @@ def app(env, start_response):
     return [answer]
 
 options = json.loads(sys.argv[1])
-limits = Limits(**{k: parse_networks("x", v) if k == "trusted_proxies" else v for k, v in options.pop("limits").items()})
+limits = ConnectionLimits(**{k: parse_networks("x", v) if k == "trusted_proxies" else v for k, v in options.pop("limits").items()})
 stopping = threading.Event()
 service.stop_on_signals(stopping)
 listen = Listen(
-    host="127.0.0.1", port=0, host_option="a", port_option="b", limits=limits, capacity=Capacity(**options.pop("capacity")),
+    host="127.0.0.1", port=0, host_option="a", port_option="b", limits=limits, capacity=ListenerCapacity(**options.pop("capacity")),
     is_transfer=lambda path: path in ("/big", "/image"), is_of_host=lambda authorization: authorization == "Host", **options,
 )
 server = HttpService("api", app, listen)
@@ -63,7 +63,7 @@ service.run([server], stopping, lambda: print(server.port, flush=True))
 
 
 class HttpProcess:
-    """`limits` as of a Listen, the others as of its Capacity. `certificate`: a folder with cert.pem and key.pem, to serve TLS."""
+    """`limits` as of a Listen, the others as of its ListenerCapacity. `certificate`: a folder with cert.pem and key.pem, to serve TLS."""
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ MOVE = """
 import os, secrets, sys
 from pathlib import Path
 from minova.objects.servers.disk_export import DiskExport, ExportedFile, TransferKey
-from minova.virt.libvirt.migration.export_server import ExportServers, Served
+from minova.virt.libvirt.migration.export_server import ExportedDisk, ExportServers
 from minova.virt.libvirt.migration.file_fetch import fetch
 
 state = Path(sys.argv[1])
@@ -21,7 +21,7 @@ disk, copy = state / "disk", state / "copy"
 disk.write_bytes(b"written by the guest" * 1000)
 key = TransferKey(identity="m", secret=secrets.token_hex(32))
 servers = ExportServers("127.0.0.1", (49264, 49299))
-port = servers.start("m", key, [Served("disk", disk)], None)
+port = servers.start("m", key, [ExportedDisk("disk", disk)], None)
 export = DiskExport(host="hv1", attempt=1, address="127.0.0.1", port=port)
 file = ExportedFile(name="disk", export="disk", size=disk.stat().st_size)
 fetch(copy, export, file, key, lambda part: None, lambda: None)

@@ -10,7 +10,7 @@ from minova.api.listener.bridge import STOPPING
 PROGRAM = """
 import threading
 from minova import service
-from minova.api.listener.bridge import Capacity
+from minova.api.listener.bridge import ListenerCapacity
 from minova.api.listener.service import HttpService, Listen
 
 def app(env, start_response):
@@ -19,7 +19,7 @@ def app(env, start_response):
 
 stopping = threading.Event()
 service.stop_on_signals(stopping)
-listen = Listen(host="127.0.0.1", port=0, host_option="a", port_option="b", capacity=Capacity(reads=2))
+listen = Listen(host="127.0.0.1", port=0, host_option="a", port_option="b", capacity=ListenerCapacity(reads=2))
 server = HttpService("api", app, listen)
 service.run([server], stopping, lambda: print(server.port, flush=True))
 """

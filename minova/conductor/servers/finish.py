@@ -47,7 +47,8 @@ UNSHELVING: tuple[State, ...] = tuple((VmState.SHELVED_OFFLOADED, step) for step
 def announce_hosts(session: Session, hosts: Iterable[str | None], now: ColumnElement[float]) -> None:
     """Report in the change feed that these hosts look different in host tables now."""
     names = {host for host in hosts if host is not None}
-    changes.append(session, services.node_ids(session, *names), now)
+    if names:
+        changes.append(session, services.node_ids(session, *names), now)
 
 
 def servers_quota(session: Session, instance: LockedInstance) -> dict[str, int]:

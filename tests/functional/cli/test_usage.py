@@ -221,6 +221,6 @@ def test_completion_for_bash(cli_without_api: Cli) -> None:
     result = cli_without_api("complete")
     assert result.code == 0
     assert (
-        "cmds='aggregate availability capacity complete compute console flavor help host hypervisor image keypair limits network port quota security server service subnet usage'"
+        "cmds='address aggregate availability capacity complete compute console flavor help host hypervisor image keypair limits network port quota security server service subnet usage'"
         in result.out
     )
