@@ -45,7 +45,7 @@ class Destination:
         self._moving = MovingDisks(self.disks)
         monkeypatch.setattr(moving_disks, "fetch", self._fetch)
 
-    def _passphrase_of(self, instance_uuid: str, *, make: bool) -> str:
+    def _passphrase_of(self, instance_uuid: str, *, make: bool, **_: object) -> str:
         assert not make, "a destination makes no secret"
         if self._passphrase is None:
             raise GuestSecretMissing(instance_uuid)

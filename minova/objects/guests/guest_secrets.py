@@ -23,10 +23,13 @@ Passphrase = Annotated[str, Meta(max_length=255)]
 
 
 class TpmState(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a TPM of this version, as its host has encrypted it, in base64."""
+    """The state of a TPM of this version, as its host has encrypted it, in base64. `mark`: of the secret with which it is encrypted
+    (`disk_keys.mark_of`); empty: its host does not know.
+    """
 
     version: Annotated[str, Meta(max_length=8)]
     state: Annotated[str, Meta(max_length=MAX_STATE)]
+    mark: Annotated[str, Meta(pattern=r"\A[0-9a-f]{0,64}\Z")] = ""
 
     def __repr__(self) -> str:
         return f"TpmState({self.version}, {len(self.state)} characters)"

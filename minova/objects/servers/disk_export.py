@@ -15,6 +15,8 @@ Address = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9.:_-]{0,255}\Z")]
 # Formats in which minova makes disks: QEMU would follow the file names in a header of another one.
 DiskFormat = Annotated[str, Meta(pattern=r"\A(qcow2|raw)\Z")]
 DeviceKey = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9:._-]{1,255}\Z")]
+# Of a secret, under which its kind was used (`disk_keys.mark_of`).
+SecretMark = Annotated[str, Meta(pattern=r"\A[0-9a-f]{0,64}\Z")]
 PciAddress = Annotated[str, Meta(pattern=r"\A[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z")]
 
 
@@ -61,6 +63,7 @@ class DiskExport(msgspec.Struct, frozen=True, kw_only=True):
     - `drive_is_cd`: whether the config drive is a CD.
     - `addresses`: of the guest's devices, which it keeps.
     - `base`: the digest of the image on which the root disk is based; None: it has none, or the source does not say.
+    - `secrets`: {kind: mark} of the secrets that open disks and TPM; empty: the source does not know.
     """
 
     host: Line
@@ -74,3 +77,4 @@ class DiskExport(msgspec.Struct, frozen=True, kw_only=True):
     drive_is_cd: bool = True
     addresses: PciAddresses | None = None
     base: FileName | None = None
+    secrets: Annotated[dict[Annotated[str, Meta(pattern=r"\A[a-z]{1,16}\Z")], SecretMark], Meta(max_length=8)] = {}

@@ -1,7 +1,9 @@
 """What all parts of the driver need: the connection, the files of guests, and which domains are ours."""
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import libvirt
@@ -22,7 +24,6 @@ from minova.virt.libvirt.networking.bridges import Bridges, interfaces_in
 from minova.virt.libvirt.networking.filters import PortFilters
 from minova.virt.libvirt.networking.networks import LocalNetworks
 from minova.virt.libvirt.settings import SYSTEM_URI, uri_of
-from minova.virt.libvirt.storage import disk_owner
 from minova.virt.libvirt.storage.disk_snapshots import DiskSnapshots
 from minova.virt.libvirt.storage.disks import Disks, DiskSettings
 from minova.virt.libvirt.xml.host_settings import HostSettings
@@ -37,8 +38,8 @@ class LibvirtBase:
         self._conf = conf
         self._host = Host(uri_of(conf))
         self._real: bool = conf.libvirt.virt_type != "test"
-        self._secrets = LibvirtSecrets(lambda uuid: disk_owner.secrets_in_use(self._disks.folder(uuid)))
         self._disks = Disks(Path(conf.instances_path), DiskSettings.of(conf), self._disk_key)
+        self._secrets = LibvirtSecrets(self._disks.secrets_in_use)
         self._drives = ConfigDrives(conf)
         self._snapshots = DiskSnapshots(self._disks, lambda: int(conf.free_space_reserve_mb) << 20)
         mappings = conf.networks.bridge_mappings
@@ -59,8 +60,8 @@ class LibvirtBase:
         self._serial_ports: SerialPorts | None = None
         self._former_hosts: frozenset[str] = frozenset()
 
-    def _disk_key(self, instance_uuid: str, *, make: bool) -> str:
-        return self._secrets.passphrases(instance_uuid, [SecretKind.DISKS], make=make)[SecretKind.DISKS]
+    def _disk_key(self, instance_uuid: str, *, make: bool, marks: Mapping[str, str] = MappingProxyType({})) -> str:
+        return self._secrets.passphrases(instance_uuid, [SecretKind.DISKS], make=make, marks=marks)[SecretKind.DISKS]
 
     def _ready(self) -> HostSettings:
         if self._settings is None:

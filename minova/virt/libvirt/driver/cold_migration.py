@@ -68,6 +68,7 @@ class ColdMigration(LibvirtDomains):
             drive_is_cd=owner.drive_is_cd,
             addresses=owner.addresses,
             base=self._disks.base_digest(instance.uuid),
+            secrets=self._disks.secrets_in_use(instance.uuid).marks,
         )
 
     def stop_export(self, migration_uuid: str) -> None:

@@ -123,6 +123,8 @@ class LibvirtDomains(DomainDefinitions):
                 raise errors.ImageUnacceptable(
                     f"Instance {instance.uuid} was shelved with a TPM {kept.version}, and its image or flavor now asks for {version}"
                 )
+            if kept.mark:
+                self._disks.note_secret(instance.uuid, SecretKind.TPM, kept.mark)
             tpm_files.write(connection, instance.uuid, version, base64.b64decode(kept.state))
 
     def rebuild(

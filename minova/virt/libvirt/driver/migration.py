@@ -74,6 +74,7 @@ class LibvirtMigration(ColdMigration):
             files=tuple(file for file, _ in files),
             drive_is_cd=owner.drive_is_cd,
             base=self._disks.base_digest(instance.uuid),
+            secrets=self._disks.secrets_in_use(instance.uuid).marks,
         )
         return LiveSource(xml=xml, inactive_xml=inactive, cpu_xml=cpu_of(xml), sizes=sizes, export=export)
 

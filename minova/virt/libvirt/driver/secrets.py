@@ -4,7 +4,7 @@ import base64
 
 import libvirt
 
-from minova.objects.guests.guest_secrets import TpmState
+from minova.objects.guests.guest_secrets import SecretKind, TpmState
 from minova.objects.servers.instance import Instance
 from minova.virt.driver.secrets import SecretSource
 from minova.virt.libvirt.driver.base import LibvirtBase
@@ -26,4 +26,5 @@ class LibvirtGuestSecrets(LibvirtBase):
             state = None if version is None else tpm_files.read(connection, instance.uuid, version)
             if version is None or state is None:
                 return None
-            return TpmState(version=version, state=base64.b64encode(state).decode())
+            mark = self._disks.secrets_in_use(instance.uuid).marks.get(SecretKind.TPM, "")
+            return TpmState(version=version, state=base64.b64encode(state).decode(), mark=mark)

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 import libvirt
@@ -36,17 +37,22 @@ class LibvirtSecrets:
         return self._source
 
     def passphrases(
-        self, instance_uuid: str, kinds: Collection[SecretKind], *, make: bool = False
+        self,
+        instance_uuid: str,
+        kinds: Collection[SecretKind],
+        *,
+        make: bool = False,
+        marks: Mapping[str, str] = MappingProxyType({}),
     ) -> dict[SecretKind, str]:
-        """Returns those of what is there. `make`: those of what is about to be made (see `SecretSource`). Raises GuestSecretMissing if
-        there is none.
+        """Returns those of what is there. `make`: those of what is about to be made (see `SecretSource`). `marks`: of what is about to
+        come from another host. Raises GuestSecretMissing if there is none.
         """
         if not kinds:
             return {}
         answer = self.source.secrets_of(instance_uuid, kinds, make=make)
         passphrases = dict(answer.passphrases)
         if answer.former and not make:
-            in_use = self._in_use(instance_uuid)
+            in_use = SecretsInUse(marks={**marks}) if marks else self._in_use(instance_uuid)
             passphrases |= {
                 kind: _chosen(passphrases.get(kind), former, in_use, kind) for kind, former in answer.former.items()
             }

@@ -101,7 +101,7 @@ class MovingDisks:
             raise ImageUnacceptable(f"The disk of instance {instance.uuid} is based on an image that is not here")
         what = f"Disks of instance {instance.uuid} in {self._disks.path}"
         with disk_full(what):
-            passphrase = self._disks.known_passphrase(instance)
+            passphrase = self._disks.known_passphrase(instance, export.secrets)
             described = bounds.formats({file.name: file.format for file in files}, encrypted=passphrase is not None)
             formats = self._begin(folder, host, attempt, export, described)
             for file in (msgspec.structs.replace(file, format=formats.get(file.name)) for file in files):
@@ -134,9 +134,9 @@ class MovingDisks:
         """
         folder, what = self._disks.folder(instance.uuid), f"Disks of instance {instance.uuid} in {self._disks.path}"
         if self._disks.encrypts(instance) and SecretKind.DISKS in kinds_of(source.xml):
-            passphrase = self._disks.passphrase(instance)
+            passphrase = self._disks.passphrase(instance, marks=source.export.secrets)
         else:
-            passphrase = self._disks.known_passphrase(instance)
+            passphrase = self._disks.known_passphrase(instance, source.export.secrets)
         bounds = FileBounds(instance, base)
         files = tuple(map(bounds.beside, source.export.files))
         for name, size in source.sizes.items():
@@ -236,6 +236,7 @@ class MovingDisks:
                     formats=formats,
                     drive_is_cd=export.drive_is_cd,
                     addresses=export.addresses,
+                    secrets=export.secrets,
                 )
             )
             return formats

@@ -40,7 +40,7 @@ from minova.virt.libvirt.guest_files import console_logs, disk_formats, image_lo
 from minova.virt.libvirt.guest_files.qemu_access import QemuAccess, QemuUser, folders_above
 from minova.virt.libvirt.storage import boot_files, disk_images, disk_keys, disk_owner
 from minova.virt.libvirt.storage.disk_images import BaseImage, NewFile, new_file
-from minova.virt.libvirt.storage.disk_owner import DiskOwner, OwnerFile
+from minova.virt.libvirt.storage.disk_owner import DiskOwner, OwnerFile, SecretsInUse
 from minova.virt.libvirt.storage.guest_folders import OVERLAY, OVERLAY_RECORD, RESCUE_DISK, GuestFolders
 from minova.virt.libvirt.xml.disk_xml import Disk
 from minova.virt.libvirt.xml.guest import properties_of
@@ -87,12 +87,14 @@ _USUAL = DiskSettings()
 
 
 class PassphraseOf(Protocol):
-    """Returns that of the disks of an instance. `make`: a missing one is made. Raises GuestSecretMissing."""
+    """Returns that of the disks of an instance. `make`: a missing one is made. `marks`: of secrets, by kind, of disks that are on
+    another host. Raises GuestSecretMissing.
+    """
 
-    def __call__(self, instance_uuid: str, *, make: bool) -> str: ...
+    def __call__(self, instance_uuid: str, *, make: bool, marks: Mapping[str, str] = ...) -> str: ...
 
 
-def _no_passphrase(instance_uuid: str, *, make: bool) -> str:
+def _no_passphrase(instance_uuid: str, *, make: bool, marks: Mapping[str, str] = MappingProxyType({})) -> str:
     raise HypervisorError(f"There is no passphrase for the disks of instance {instance_uuid}")
 
 
@@ -188,16 +190,18 @@ class Disks(GuestFolders):
         """Whether new disks of the instance are encrypted."""
         return encrypts_disks(instance.flavor, properties_of(instance))
 
-    def passphrase(self, instance: Instance, *, make: bool = False) -> str | None:
-        """Returns that of the instance's disks; None if they are not encrypted. `make`: for disks that do not exist yet. Raises the
-        errors of the source of secrets.
+    def passphrase(
+        self, instance: Instance, *, make: bool = False, marks: Mapping[str, str] = MappingProxyType({})
+    ) -> str | None:
+        """Returns that of the instance's disks; None if they are not encrypted. `make`: for disks that do not exist yet. `marks`: see
+        `PassphraseOf`. Raises the errors of the source of secrets.
         """
-        return self._passphrase_of(instance.uuid, make=make) if self.encrypts(instance) else None
+        return self._passphrase_of(instance.uuid, make=make, marks=marks) if self.encrypts(instance) else None
 
-    def known_passphrase(self, instance: Instance) -> str | None:
+    def known_passphrase(self, instance: Instance, marks: Mapping[str, str] = MappingProxyType({})) -> str | None:
         """Returns that of the instance's disks; None if none was made. Raises the other errors of the source of secrets."""
         try:
-            return self.passphrase(instance)
+            return self.passphrase(instance, marks=marks)
         except GuestSecretMissing:
             return None
 
@@ -449,6 +453,16 @@ class Disks(GuestFolders):
         """Returns the recorded addresses of the guest's devices."""
         entry = disk_owner.read(self.folder(instance_uuid))
         return None if entry is None else entry.addresses
+
+    def secrets_in_use(self, instance_uuid: str) -> SecretsInUse:
+        return disk_owner.secrets_in_use(self.folder(instance_uuid))
+
+    def note_secret(self, instance_uuid: str, kind: SecretKind, mark: str) -> None:
+        """Record which secret encrypts what has come from another host."""
+        with disk_owner.locked(self.folder(instance_uuid)) as owner:
+            entry = owner.read()
+            if entry is not None:
+                owner.write(msgspec.structs.replace(entry, secrets={**entry.secrets, kind.value: mark}))
 
     def note_addresses(self, instance_uuid: str, learn: Callable[[PciAddresses | None], PciAddresses | None]) -> None:
         """Record what `learn` makes of the known addresses. Disks that no host is recorded to own have no record."""

@@ -33,7 +33,7 @@ def test_a_further_disk_is_as_the_root_disk_and_gets_no_new_secret(
     """A guest of an earlier release has plain disks alone: a secret would say that they are encrypted."""
     made: list[bool] = []
 
-    def passphrase(instance_uuid: str, *, make: bool) -> str:
+    def passphrase(instance_uuid: str, *, make: bool, **_: object) -> str:
         made.append(make)
         return KEY
 
