@@ -3,12 +3,12 @@
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from typing import Annotated
 
 import msgspec
 
 from minova.objects.catalogue.guest_hardware import DISABLED, Q35, REQUIRED, GuestHardware
-from minova.objects.hosts.bounds import Line
 
 MACHINE_TYPE = "image_hw_machine_type"
 FIRMWARE = "image_hw_firmware_type"
@@ -18,12 +18,23 @@ KEYS = (MACHINE_TYPE, FIRMWARE, SECURE_BOOT)
 UEFI, BIOS = "uefi", "bios"
 _VERSIONED = re.compile(r"(pc-i440fx|pc-q35|.+)-\d+\.\d+.*")
 _ALIASES = {"pc-i440fx": "pc", "pc-q35": Q35}
+# The machines that guests commonly have, by architecture.
+_USUAL = {
+    "i686": frozenset({"pc", Q35}),
+    "x86_64": frozenset({"pc", Q35}),
+    "aarch64": frozenset({"virt"}),
+    "s390x": frozenset({"s390-ccw-virtio"}),
+}
+
+
+# What hosts may report: as much as an image may name.
+MachineType = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}\Z")]
 
 
 class ChosenHardware(msgspec.Struct, frozen=True, kw_only=True):
     """`machine_type`: with its version, such as pc-q35-7.2."""
 
-    machine_type: Line
+    machine_type: MachineType
     uefi: bool = False
     secure_boot: bool = False
 
@@ -56,3 +67,14 @@ def alias_of(machine_type: str) -> str:
     """Returns the name without a version: pc for pc-i440fx-7.2, q35 for pc-q35-7.2."""
     match = _VERSIONED.fullmatch(machine_type)
     return machine_type if match is None else _ALIASES.get(match[1], match[1])
+
+
+def machine_here(recorded: str, arch: str, offered: Container[str]) -> str | None:
+    """Returns the machine that a guest of this recorded machine type gets on a host that offers these: the type itself, or its
+    name without a version. None: neither is offered, and the record is no usual one of this architecture, such as one that a
+    host has invented. Then the choice of the image holds.
+    """
+    if recorded in offered:
+        return recorded
+    alias = alias_of(recorded)
+    return alias if alias in offered or alias in _USUAL.get(arch, ()) else None

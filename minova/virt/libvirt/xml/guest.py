@@ -1,5 +1,6 @@
 """What is decided about a guest before its XML is made. Pure."""
 
+import logging
 from typing import NamedTuple
 
 import msgspec
@@ -17,12 +18,13 @@ from minova.objects.catalogue.guest_hardware import (
 from minova.objects.catalogue.guest_limits import GuestLimits, guest_limits
 from minova.objects.catalogue.image_properties import typed
 from minova.objects.catalogue.vif_queues import queues_of
-from minova.objects.servers.chosen_hardware import MACHINE_TYPE, alias_of, with_choice
+from minova.objects.servers.chosen_hardware import MACHINE_TYPE, machine_here, with_choice
 from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.inventory.capabilities import canonical_arch
 from minova.virt.libvirt.xml import numa_xml
 from minova.virt.libvirt.xml.host_settings import HostSettings
 
+LOG = logging.getLogger(__name__)
 _EMULATED = {"kvm", "qemu"}
 _SCSI, _VIRTIO_SCSI = "scsi", "virtio-scsi"
 
@@ -46,12 +48,16 @@ class Guest(NamedTuple):
 
 
 def guest_of(instance: Instance, settings: HostSettings) -> Guest:
-    hardware = with_choice(_hardware(instance), instance.system_metadata)
+    own_hardware = _hardware(instance)
+    hardware = with_choice(own_hardware, instance.system_metadata)
     arch = hardware.arch or canonical_arch(settings.arch)
     kept = instance.system_metadata.get(MACHINE_TYPE)
-    if kept and kept not in settings.machines.get(arch, frozenset()):
+    if kept:
         # Another version of QEMU may lack this version of the machine.
-        hardware = msgspec.structs.replace(hardware, machine_type=alias_of(kept))
+        here = machine_here(kept, arch, settings.machines.get(arch, frozenset()))
+        if here is None:
+            LOG.warning("Instance %s has no machine %s here: that of its image is used", instance.uuid, kept)
+        hardware = msgspec.structs.replace(hardware, machine_type=here or own_hardware.machine_type)
     machine = hardware.machine_type or settings.machine_types.get(arch)
     secure = hardware.secure_boot == REQUIRED
     if hardware.secure_boot == OPTIONAL:

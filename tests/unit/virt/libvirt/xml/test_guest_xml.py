@@ -204,6 +204,31 @@ def test_bug_changed_option_gives_an_existing_guest_another_machine(
     assert chosen_of(xml) == ChosenHardware(machine_type=machine)
 
 
+@pytest.mark.parametrize(("properties", "machine"), [({}, "pc"), ({"hw_machine_type": "q35"}, "q35")])
+@pytest.mark.parametrize("recorded", ["x", "s390-ccw-virtio-7.2", "pc' evil='1"])
+def test_bug_recorded_machine_that_no_host_has(
+    recorded: str, properties: dict[str, str], machine: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a stolen host reports it of its guests, so that no other host could take them."""
+    settings = msgspec.structs.replace(QEMU, machine_types={"x86_64": "pc"})
+    domain = xml_of(settings, properties, system_metadata=CHOSEN | {"image_hw_machine_type": recorded})
+    assert attribute(domain, "os/type", "machine") == machine
+    assert "that of its image is used" in caplog.text
+
+
+def test_a_usual_machine_that_a_host_lacks_is_not_replaced() -> None:
+    settings = msgspec.structs.replace(QEMU, machines={"x86_64": frozenset({"pc"})}, machine_types={"x86_64": "pc"})
+    with pytest.raises(HardwareNotOffered):
+        xml_of(settings, {}, system_metadata=CHOSEN)
+
+
+@pytest.mark.parametrize("machine", ["", "x" * 65, "pc\n", "pc-q35-7.2\n", "pc' evil='1", ".."])
+def test_bug_report_of_a_machine_type_that_is_any_line(machine: str) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"machine_type": machine}, ChosenHardware)
+    assert msgspec.convert({"machine_type": "pc-q35-rhel9.4.0"}, ChosenHardware).recorded
+
+
 def test_a_machine_that_an_image_names_and_the_host_lacks_is_not_replaced() -> None:
     with pytest.raises(HardwareNotOffered):
         xml_of(QEMU, {"hw_machine_type": "pc-q35-9.0"})
