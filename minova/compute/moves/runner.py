@@ -89,7 +89,8 @@ class MoveRunner:
                 del self._running[uuid]
             self._repeat("phase_ended", lambda: self._end(ctx, move, result), PATIENCE)
             reported = self._reported.get(move.phase)
-            if reported is not None and result.failure is None:
+            # A deletion meanwhile has ended the move, and its removal knows nothing of what would be noted now.
+            if reported is not None and result.failure is None and not check.cancelled.is_set():
                 reported(ctx, move)
 
     def cancel(self, instance_uuid: str) -> None:
