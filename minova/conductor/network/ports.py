@@ -142,7 +142,8 @@ class Ports(PortsApi, HostInterfacesApi):
         for each in new:
             _check_security(each.port)
         macs = [each.port.mac_address for each in new]
-        races: Races = [self._groups.race, self._quotas.race, *([] if all(macs) else [MAC_TAKEN])]
+        # A repetition finds a requested address that another port has taken, and refuses it in the transaction of the message.
+        races: Races = [self._groups.race, self._quotas.race, MAC_TAKEN]
         try:
             created = repeat_lost(lambda: self._worker.run(lambda session: self._create_all(session, new)), races)
         except OverQuota as error:

@@ -20,6 +20,7 @@ from minova.contracts.base import Role, methods_of
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.once import ONCE
 from minova.db import models
+from minova.db.networks import ports
 from minova.messaging import rpc
 from minova.messaging.dispatch import Endpoint
 from minova.objects.actions.power import STOP
@@ -364,6 +365,30 @@ def test_a_request_that_was_refused_is_not_executed_when_it_comes_again(world: W
         world.ask("update_server", instance_uuid=world.server, changes=ServerChanges(name="a"))
     message = world.bus.last()
     world.ask("update_server", instance_uuid=world.server, changes=ServerChanges(lock=False), override_lock=True)
+    expected = world.rows()
+    world.bus.deliver(message)
+    assert world.rows() == expected
+
+
+def test_bug_port_that_lost_the_race_for_its_mac_is_made_by_a_late_delivery(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mac = "fa:16:3e:00:00:01"
+    for name, arguments in NET_AND_SUBNET:
+        world.ask(name, **arguments(world))
+    world.ask("create_port", port=msgspec.structs.replace(PORT, mac_address=mac), fixed_ips=None)
+    among, looks = ports.macs_among, []
+
+    def look(*arguments: Any) -> set[str]:
+        looks.append(arguments)
+        return set() if len(looks) == 1 else among(*arguments)  # the other port is not there yet
+
+    monkeypatch.setattr(ports, "macs_among", look)
+    late = msgspec.structs.replace(PORT, id=uuid(6), mac_address=mac)
+    with pytest.raises(errors.MacAddressInUse):
+        world.ask("create_port", port=late, fixed_ips=None)
+    message = world.bus.last()
+    world.ask("delete_port", port_id=PORT.id)
     expected = world.rows()
     world.bus.deliver(message)
     assert world.rows() == expected
