@@ -13,7 +13,7 @@ from minova.virt.namespaces.network import PORT as INTO_BRIDGE
 
 TABLE = "minova"
 # The most connections that one interface has to the metadata service, whatever its addresses. More are refused.
-CONNECTIONS_OF_A_PORT = 32
+CONNECTIONS_OF_A_PORT = 64
 _LINK_LOCAL = "169.254.0.0/16"
 
 
