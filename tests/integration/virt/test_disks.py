@@ -19,9 +19,10 @@ from minova.objects.catalogue.image import BootFile, Image
 from minova.objects.guests.local_disks import LocalDisk, to_metadata
 from minova.objects.servers.disk_export import DiskExport, TransferKey
 from minova.objects.servers.instance import Instance
+from minova.objects.servers.live_migration import LiveSource
 from minova.virt.driver.domains import RowHost
 from minova.virt.libvirt.migration.file_bounds import FileBounds
-from minova.virt.libvirt.migration.moving_disks import MovingDisks, require_own_image
+from minova.virt.libvirt.migration.moving_disks import MovingDisks
 from minova.virt.libvirt.storage.disk_images import BaseImage
 from minova.virt.libvirt.storage.disks import Disks, DiskSettings, WriteDrive
 from tests.functional.compute.images.test_cache import conf, image
@@ -399,17 +400,17 @@ def test_a_disk_that_copies_its_image_needs_it_no_more(disks: Disks, tmp_path: P
     assert [path.name for path in disk.parent.iterdir() if "part" in path.name] == []
 
 
-def test_bug_a_moved_disk_was_put_on_another_image(disks: Disks, base: Path) -> None:
+def test_bug_a_moved_disk_was_put_on_another_image(disks: Disks, base: Path, tmp_path: Path) -> None:
     """An earlier release based the disk of an unshelved server on the image of the shelving."""
     one = instance()
     disks.make(one, BaseImage.of(one, base), "hv1", 1)
-    assert disks.base_digest(one.uuid) == "base"
     export = DiskExport(host="hv1", attempt=1, base=disks.base_digest(one.uuid))
-    there = Disks(base.parent / "there")
-    same = msgspec.structs.replace(one, image=Image(id="i", disk_format="qcow2", os_hash_value="base"))
-    require_own_image(same, export)
-    for other in (None, Image(id="i", disk_format="qcow2", os_hash_value="other")):
-        moved = msgspec.structs.replace(one, image=other)
-        with pytest.raises(ImageUnacceptable, match="another image"):
-            MovingDisks(there).fetch(moved, "hv2", 2, export, KEY, None, FileBounds(moved, None), lambda: None)
+    qemu_img("create", "-q", "-f", "qcow2", tmp_path / "other", "100M")
+    other, there = BaseImage.of(one, tmp_path / "other"), Disks(tmp_path / "there")
+    moving, bounds = MovingDisks(there), FileBounds(one, other)
+    with pytest.raises(ImageUnacceptable, match="another image"):
+        moving.fetch(one, "hv2", 2, export, KEY, other, bounds, lambda: None)
+    source = LiveSource(xml="", inactive_xml="", cpu_xml=None, sizes={}, export=export)
+    with pytest.raises(ImageUnacceptable, match="another image"):
+        moving.make_targets(one, "hv2", 2, source, {}, KEY, other, lambda: None)
     assert not there.folder(one.uuid).exists()

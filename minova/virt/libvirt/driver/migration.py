@@ -27,7 +27,6 @@ from minova.virt.libvirt.guest_state import jobs, power, sides
 from minova.virt.libvirt.host import lookup
 from minova.virt.libvirt.migration import live_run
 from minova.virt.libvirt.migration.live_options import LiveOptions, uri_of_peer
-from minova.virt.libvirt.migration.moving_disks import require_own_image
 from minova.virt.libvirt.storage.disk_images import BaseImage
 from minova.virt.libvirt.xml.disk_xml import disk_formats_of
 from minova.virt.libvirt.xml.mark import domain_name
@@ -85,8 +84,6 @@ class LibvirtMigration(ColdMigration):
         if block is not None and block is shared:
             storage = "both hosts have the same disks" if shared else "the hosts do not share the disks"
             raise errors.Conflict(f"Instance {instance.uuid} cannot migrate in this mode: {storage}")
-        if not shared:
-            require_own_image(instance, source.export)
         self._require_cpu(instance, source)
 
     def _require_cpu(self, instance: Instance, source: LiveSource) -> None:

@@ -94,7 +94,7 @@ class MovingDisks:
         """Fetch the files that are not complete. Raises StaleAttempt if a later attempt has the folder, HypervisorError if
         the folder is another host's or `bounds` does not allow a file, DiskFull, and as `file_fetch.fetch`.
         """
-        require_own_image(instance, export)
+        _require_same_image(instance, export, base)
         files = tuple(map(bounds.of, export.files))
         folder = self._disks.folder(instance.uuid)
         if base is None and any(file.based for file in export.files):
@@ -137,6 +137,7 @@ class MovingDisks:
             passphrase = self._disks.passphrase(instance, marks=source.export.secrets)
         else:
             passphrase = self._disks.known_passphrase(instance, source.export.secrets)
+        _require_same_image(instance, source.export, base)
         bounds = FileBounds(instance, base)
         files = tuple(map(bounds.beside, source.export.files))
         for name, size in source.sizes.items():
@@ -283,11 +284,11 @@ class MovingDisks:
         fitting.fit(disks, instance, named_disks(instance), self._disks.finish, passphrase)
 
 
-def require_own_image(instance: Instance, export: DiskExport) -> None:
+def _require_same_image(instance: Instance, export: DiskExport, base: BaseImage | None) -> None:
     """The destination puts a disk on top of the image that the server's row names. Another image would change what is in
     it. Raises ImageUnacceptable.
     """
-    if export.base is not None and (instance.image is None or instance.image.os_hash_value != export.base):
+    if export.base is not None and base is not None and base.path.name != export.base:
         raise ImageUnacceptable(
             f"The root disk of instance {instance.uuid} is based on another image than the server's: an earlier release has "
             "unshelved it, or a rebuild has failed. Shelve and unshelve it first, or rebuild it"
