@@ -43,7 +43,12 @@ def test_a_host_is_emptied(minova: Cli) -> None:  # noqa: F811
     succeed(minova(*confirm))
     assert (host_of(minova, "runs"), host_of(minova, "off")) == ("h2", "h2")
     assert json_output(minova(*servers, "-f", "json")) == []
-    assert {row["Status"] for row in json_output(minova(*moves, "-f", "json"))} == {"completed", "confirmed"}
+
+    def statuses() -> set[str]:
+        return {row["Status"] for row in json_output(minova(*moves, "-f", "json"))}
+
+    # Both hosts show their copies before one goes.
+    wait_for("the confirmation", lambda: statuses() == {"completed", "confirmed"})
 
 
 def test_a_host_that_has_died_is_evacuated_and_returns(minova: Cli, cluster: Cluster) -> None:  # noqa: F811
