@@ -126,11 +126,7 @@ def raw_copy(
         if base.disk_format == RAW:
             copy(base.path, part)
         else:
-            # qemu-img parses the uploaded image as a user without rights: it gets a copy that it may open.
-            with _temporary(path.with_name("base.part")) as source:
-                copy(base.path, source)
-                limits = programs.RunLimits(cpu=_COPY_CPU, within=_COPY_WITHIN, file_size=size)
-                programs.convert(source, part, ["qemu-img", "convert", "-q", "-f", base.disk_format, "-O", RAW], limits)
+            _convert(base, path, part, RAW, size)
         os.truncate(part, size)
         finish(part, size)
         record_inode(part.stat().st_ino)
@@ -143,14 +139,20 @@ def qcow2_copy(
     if not base.path.is_file():
         raise HypervisorError(f"Base image {base.path} is missing")
     with new(path) as part:
-        # As in `raw_copy`.
-        with _temporary(path.with_name("base.part")) as source:
-            copy(base.path, source)
-            limits = programs.RunLimits(cpu=_COPY_CPU, within=_COPY_WITHIN, file_size=longest_file(size))
-            programs.convert(source, part, ["qemu-img", "convert", "-q", "-f", base.disk_format, "-O", QCOW2], limits)
+        _convert(base, path, part, QCOW2, longest_file(size))
         programs.write_with(part, ["qemu-img", "resize", "-q", "-f", QCOW2], programs.RunLimits(), str(size))
         finish(part, size)
         record_inode(part.stat().st_ino)
+
+
+def _convert(base: BaseImage, path: Path, part: Path, disk_format: str, file_size: int) -> None:
+    """Write the content of the base image to `part`. qemu-img parses the uploaded image as a user without rights: it gets a
+    copy, beside `path`, that it may open.
+    """
+    with _temporary(path.with_name("base.part")) as source:
+        copy(base.path, source)
+        limits = programs.RunLimits(cpu=_COPY_CPU, within=_COPY_WITHIN, file_size=file_size)
+        programs.convert(source, part, ["qemu-img", "convert", "-q", "-f", base.disk_format, "-O", disk_format], limits)
 
 
 def copy(source: Path, path: Path) -> None:
