@@ -130,15 +130,15 @@ class ImageCaching(ImageCachingApi):
 
     def _is_done(self, caching: _Caching, part: _HostPart) -> bool:
         """Asks the host again and again until it has all images, or has failed, or its turn is over."""
-        if part.began_at is None:
-            if part.host not in self._liveness.present_hosts():
-                part.give_up(CacheStatus.SKIPPED)
-                return True
-            part.began_at = self._ticks()
-        elif self._wait(ASK_EVERY):
-            part.give_up(CacheStatus.ERROR)
-            return True
         while True:
+            if part.began_at is None:
+                if part.host not in self._liveness.present_hosts():
+                    part.give_up(CacheStatus.SKIPPED)
+                    return True
+                part.began_at = self._ticks()
+            elif self._wait(ASK_EVERY):
+                part.give_up(CacheStatus.ERROR)
+                return True
             part.outcome |= self._asked(caching.ctx, part.host, part.left(caching.images))
             if not part.left(caching.images):
                 return True
@@ -148,9 +148,6 @@ class ImageCaching(ImageCachingApi):
                 return True
             if age >= TURN:
                 return False
-            if self._wait(ASK_EVERY):
-                part.give_up(CacheStatus.ERROR)
-                return True
 
     def _asked(self, ctx: RequestContext, host: str, images: list[Image]) -> dict[str, CacheStatus]:
         requested = tuple(WantedImage(image=image, tokens=self._tokens(image)) for image in images)
