@@ -39,7 +39,9 @@ def end(session: Session, uuid: str, host: str, at: datetime, now: Any) -> None:
     ended_moves = [_ended(migration, host, without_copy) for migration in moving]
     migrations.write_all(session, ended_moves, at, now)
     claims.release(session, [migration.uuid for migration in ended_moves if migration.cleanup_host is None], now)
-    announce_hosts(session, {each for ended in moving for each in (ended.source_compute, ended.dest_compute)}, now)
+    announce_hosts(
+        session, {each for migration in moving for each in (migration.source_compute, migration.dest_compute)}, now
+    )
     # The server has counted with the larger of two sizes.
     project_id = session.scalar(select(Instance.project_id).where(Instance.uuid == uuid))
     quotas.recount(session, str(project_id))
