@@ -8,7 +8,7 @@ from typing import Any
 from minova.cli import find
 from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import NETWORK, Json, part
-from minova.cli.commands.network.network import without_none
+from minova.cli.commands.network.network import add_owner, owner, without_none
 from minova.cli.errors import UsageError
 from minova.cli.output.columns import Words
 
@@ -25,7 +25,7 @@ class AddressGroupCreate(ShowOne):
         parser.add_argument("name", metavar="NAME")
         parser.add_argument("--description", metavar="TEXT")
         _add_addresses(parser, "may be repeated")
-        _add_owner(parser)
+        add_owner(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
@@ -45,7 +45,7 @@ class AddressGroupList(Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("--name", metavar="NAME", help="only those of this name")
-        _add_owner(parser)
+        add_owner(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
@@ -113,18 +113,6 @@ class AddressGroupDelete(Command):
         groups = {group["id"] for group in [find.address_group(self.client, name) for name in parsed_args.groups]}
         for identity in sorted(groups):
             self.client.delete(f"{GROUPS}/{part(identity)}")
-
-
-def owner(command: Command | Lister | ShowOne, parsed_args: argparse.Namespace) -> str | None:
-    """Returns the ID of the project that is named; None: none is."""
-    if parsed_args.project is None:
-        return None
-    return command.client.owner("project", parsed_args.project, parsed_args.project_domain)
-
-
-def _add_owner(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--project", metavar="PROJECT", help="its owner; name or ID (administrators)")
-    parser.add_argument("--project-domain", metavar="DOMAIN", help="of the project, with Keystone; name or ID")
 
 
 def _add_addresses(parser: argparse.ArgumentParser, help_text: str) -> None:

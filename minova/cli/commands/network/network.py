@@ -137,5 +137,18 @@ def without_none(document: Json) -> Json:
     return {key: value for key, value in document.items() if value is not None}
 
 
+def add_owner(parser: argparse.ArgumentParser, what: str = "its owner") -> None:
+    """Adds the options that `owner` reads."""
+    parser.add_argument("--project", metavar="PROJECT", help=f"{what}; name or ID (administrators)")
+    parser.add_argument("--project-domain", metavar="DOMAIN", help="of the project, with Keystone; name or ID")
+
+
+def owner(command: Command | Lister | ShowOne, parsed_args: argparse.Namespace) -> str | None:
+    """Returns the ID of the project that is named; None: none is."""
+    if parsed_args.project is None:
+        return None
+    return command.client.owner("project", parsed_args.project, parsed_args.project_domain)
+
+
 def fields(network: Json) -> dict[str, Any]:
     return {**network, "subnets": Words(network.get("subnets") or [])}

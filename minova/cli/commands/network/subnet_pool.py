@@ -7,8 +7,7 @@ from typing import Any
 from minova.cli import find
 from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import NETWORK, Json, part
-from minova.cli.commands.network.address_group import owner
-from minova.cli.commands.network.network import without_none
+from minova.cli.commands.network.network import add_owner, owner, without_none
 from minova.cli.errors import UsageError
 from minova.cli.output.columns import Words
 
@@ -33,8 +32,7 @@ class SubnetPoolCreate(ShowOne):
         shared.add_argument(
             "--no-share", dest="share", action="store_const", const=False, help="only its own (default)"
         )
-        parser.add_argument("--project", metavar="PROJECT", help="its owner; name or ID (administrators)")
-        parser.add_argument("--project-domain", metavar="DOMAIN", help="of the project, with Keystone; name or ID")
+        add_owner(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
@@ -65,8 +63,7 @@ class SubnetPoolList(Lister):
             "--default", action="store_const", const="true", help="only those without which none is named"
         )
         default.add_argument("--no-default", dest="default", action="store_const", const="false")
-        parser.add_argument("--project", metavar="PROJECT", help="only its own; name or ID (administrators)")
-        parser.add_argument("--project-domain", metavar="DOMAIN", help="of the project, with Keystone; name or ID")
+        add_owner(parser, "only its own")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
