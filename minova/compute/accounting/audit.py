@@ -19,7 +19,7 @@ from minova.compute.accounting.running_deleted import RunningDeleted
 from minova.compute.accounting.usage import TrackedInstance, Usage
 from minova.hardware import pci_devices
 from minova.hardware.errors import CPUPinningInvalid, CPUPinningUnknown
-from minova.objects.actions.power_rules import must_stop
+from minova.objects.actions.power_rules import RowStates, differs, must_stop
 from minova.objects.catalogue.flavor import Flavor, Overhead
 from minova.objects.hosts.compute_node import AvailableResources, ComputeNode, DomainView, Inventory
 from minova.objects.hosts.node_audit import Drift, NodeAudit
@@ -53,7 +53,7 @@ class AuditResult(msgspec.Struct, frozen=True, kw_only=True):
     - `purged`: our domains of purged instances.
     - `evacuated`: see `AuditInputs`.
     - `outlived`: our domains of deleted instances, with the seconds since the deletion.
-    - `power_states`: the rows' states of instances for which the hypervisor reports another state.
+    - `power_states`: the rows' states of instances whose guests are in another state.
     - `to_stop`: domains of instances that must not run (`objects.power_rules`), with the states of their rows.
     """
 
@@ -67,7 +67,7 @@ class AuditResult(msgspec.Struct, frozen=True, kw_only=True):
     purged: tuple[DomainView, ...] = ()
     evacuated: dict[str, int] = {}
     attempts: tuple[BuildMessage, ...]
-    power_states: dict[str, PowerState]
+    power_states: dict[str, RowStates]
     to_stop: tuple[tuple[DomainView, VmState], ...] = ()
 
     @property
@@ -199,14 +199,15 @@ def _with_orphans(
     return opened, tuple(conflicts)
 
 
-def differing(instances: Iterable[Instance], domains: Iterable[DomainView]) -> dict[str, PowerState]:
-    """Returns the rows' power states of idle instances whose domain is in another state, or is missing."""
-    seen = {domain.uuid: domain.power_state for domain in domains}
-    return {
-        instance.uuid: instance.power_state
+def differing(instances: Iterable[Instance], domains: Iterable[DomainView]) -> dict[str, RowStates]:
+    """Returns the rows' states of idle instances whose domain is in another state (`objects.power_rules`), or is missing."""
+    seen = {domain.uuid: PowerState(domain.power_state) for domain in domains}
+    in_rows = {
+        instance.uuid: RowStates(instance.vm_state, instance.power_state)
         for instance in instances
-        if instance.task_state is None and seen.get(instance.uuid, PowerState.NOSTATE) != instance.power_state
+        if instance.task_state is None
     }
+    return {uuid: in_row for uuid, in_row in in_rows.items() if differs(in_row, seen.get(uuid, PowerState.NOSTATE))}
 
 
 def to_stop(instances: Iterable[Instance], domains: Iterable[DomainView]) -> tuple[tuple[DomainView, VmState], ...]:

@@ -8,6 +8,7 @@ from minova import errors
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.actions.guest_changes import FAULTS
+from minova.objects.actions.power_rules import RowStates, differs
 from minova.objects.guests.guest_states import GuestState
 from minova.objects.servers.states import PowerState
 
@@ -50,13 +51,13 @@ class PowerStates:
         if state is not None:
             self.changed(instance_uuid, state.power_state)
 
-    def compare(self, in_rows: Mapping[str, PowerState], now: Callable[[str], PowerState | None]) -> None:
+    def compare(self, in_rows: Mapping[str, RowStates], now: Callable[[str], PowerState | None]) -> None:
         """Queue the states of instances that still differ from their rows. `in_rows` comes from an observation that may
         be older than the rows, so the hypervisor is asked again first.
         """
         for instance_uuid, in_row in in_rows.items():
             state = now(instance_uuid) or PowerState.NOSTATE
-            if state != in_row:
+            if differs(in_row, state):
                 self.changed(instance_uuid, state)
 
     def finish_sending(self) -> None:

@@ -75,7 +75,9 @@ def log_finding(nodename: str, finding: AuditResult, before: NodeUsage | None) -
         metrics.DRIFT.labels(drift.figure).inc()
         LOG.warning("The audit of node %s restored %s: %s: %s", nodename, drift.figure, drift.kept, drift.found)
     for instance_uuid, state in finding.power_states.items():
-        LOG.info("Instance %s on node %s is no longer %s, as its row says", instance_uuid, nodename, state.name)
+        LOG.info(
+            "Instance %s on node %s is no longer %s, as its row says", instance_uuid, nodename, state.power_state.name
+        )
 
 
 def _removed(node_usage: NodeUsage) -> set[tuple[str, str | None]]:

@@ -13,7 +13,8 @@ They apply only to idle instances: an instance with a task is left to the task.
     any other pair                      only the power state changes. A guest that has suspended itself, or was paused,
                                         cannot shut itself down
 
-No rule destroys a domain that runs.
+No rule destroys a domain that runs. The rules look at the states of the row and of the domain, not at a change of them: a row may
+have been written with the power state of a guest that was off already, such as the row of a build that was found finished.
 
 A host that starts with `resume_guests_state_on_host_boot` starts guests that were running when they were last seen and are
 off now:
@@ -26,6 +27,8 @@ off now:
     any other            any                                     nothing, as in Nova: a paused guest becomes `stopped`
 """
 
+from typing import NamedTuple
+
 from minova.objects.actions.images import CREATE_BACKUP, CREATE_IMAGE
 from minova.objects.actions.password import CHANGE_PASSWORD
 from minova.objects.actions.power import PAUSE, SUSPEND
@@ -37,6 +40,22 @@ STOPS_BY_ITSELF = frozenset({VmState.ACTIVE, VmState.PAUSED})
 # If an idle instance in one of these states is found running, it becomes `active`.
 RUNS_BY_ITSELF = frozenset({VmState.SHELVED})
 ON = frozenset({PowerState.RUNNING, PowerState.PAUSED, PowerState.SUSPENDED})
+
+
+class RowStates(NamedTuple):
+    """What the row of an instance says about its guest."""
+
+    vm_state: VmState
+    power_state: PowerState
+
+
+def differs(in_row: RowStates, now: PowerState) -> bool:
+    """Whether a conductor must hear of the state of this guest: its row has another one, or the instance must change."""
+    if now in OFF and in_row.vm_state in STOPS_BY_ITSELF:
+        return True
+    if now is PowerState.RUNNING and in_row.vm_state in RUNS_BY_ITSELF:
+        return True
+    return now is not in_row.power_state
 
 
 def must_stop(vm_state: VmState, power_state: PowerState) -> bool:

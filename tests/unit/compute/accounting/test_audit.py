@@ -148,6 +148,19 @@ def test_the_domain_of_a_build_is_no_orphan_before_it_is_claimed() -> None:
 POWER = [
     ("agreeing", {}, [a_domain("i")], False),
     ("shut down from inside", {}, [a_domain("i", power_state=PowerState.SHUTDOWN)], True),
+    (
+        "active and off, as the row says",
+        {"power_state": PowerState.SHUTDOWN},
+        [a_domain("i", power_state=PowerState.SHUTDOWN)],
+        True,
+    ),
+    (
+        "stopped and off",
+        {"vm_state": VmState.STOPPED, "power_state": PowerState.SHUTDOWN},
+        [a_domain("i", power_state=PowerState.SHUTDOWN)],
+        False,
+    ),
+    ("shelved and running, as the row says", {"vm_state": VmState.SHELVED}, [a_domain("i")], True),
     ("gone", {}, [], True),
     ("gone, as the row says", {"power_state": PowerState.NOSTATE}, [], False),
     ("in the middle of a build", {"vm_state": VmState.BUILDING, "task_state": TaskState.SPAWNING}, [], False),

@@ -42,6 +42,15 @@ def test_a_guest_that_shuts_itself_down_is_stopped_and_keeps_its_room(compute: C
     assert compute.hypervisor.calls.count("power_on") == 1
 
 
+def test_bug_row_of_a_guest_that_was_off_when_it_became_active(compute: Compute) -> None:
+    """The power of its host was cut before its build was reported: the guest was found off, and its row said so and stayed active."""
+    compute.hypervisor.turn("i", PowerState.SHUTDOWN)
+    compute.conductor.change("i", power_state=PowerState.SHUTDOWN)
+    compute.manager.report_changes()
+    compute.conductor.change("i", vm_state=VmState.ACTIVE)
+    assert audited(compute) is VmState.STOPPED
+
+
 def test_a_stopped_guest_that_is_started_by_hand_is_stopped_again(compute: Compute) -> None:
     compute.hypervisor.turn("i", PowerState.SHUTDOWN)
     compute.manager.report_changes()

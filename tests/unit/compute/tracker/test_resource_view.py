@@ -11,10 +11,11 @@ from minova.compute.accounting.node_usage import NodeUsage
 from minova.compute.accounting.usage import Usage
 from minova.compute.tracker.resource_view import log_finding, log_hypervisor_view, validated
 from minova.hardware.pci_devices import ALLOCATED, REMOVED
+from minova.objects.actions.power_rules import RowStates
 from minova.objects.hosts.compute_node import AvailableResources, ComputeNode
 from minova.objects.hosts.node_audit import Drift
 from minova.objects.hosts.pci import PciDevice
-from minova.objects.servers.states import PowerState
+from minova.objects.servers.states import PowerState, VmState
 
 NODE = ComputeNode(uuid="u", host="h", hypervisor_hostname="n")
 USED = Usage(memory_mb=64, disk_gb=0, vcpus=1)
@@ -56,7 +57,7 @@ def test_corrections_count_from_the_second_audit_on_and_what_was_restored_always
 
 
 def test_conflicts_and_other_power_states(caplog: pytest.LogCaptureFixture) -> None:
-    states = {"i": PowerState.RUNNING}
+    states = {"i": RowStates(VmState.ACTIVE, PowerState.RUNNING)}
     assert lines(caplog, None, usage_of(), conflicts=("two have it",), power_states=states) == [
         ("ERROR", "Node n: two have it"),
         ("INFO", "Instance i on node n is no longer RUNNING, as its row says"),
