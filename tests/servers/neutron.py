@@ -17,6 +17,8 @@ from tests.servers.keystone import PASSWORD, Keystone, openstack_python
 from tests.servers.private_server import PrivateServer
 
 AGENTS = "/agents-of-tests"
+# Of one call, if Neutron's SQLite file is locked.
+MOST_CALLS = 5
 PROCESS = Path(__file__).with_name("neutron_process.py")
 CONF = """
 [DEFAULT]
@@ -121,11 +123,16 @@ class Neutron(PrivateServer):
             return False
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """Of the administrator."""
+        """Of the administrator. It is repeated while Neutron answers 500: SQLite refuses a transaction at once that has read, and wants to
+        write after another one has written. Neutron has rolled it back then.
+        """
         if self._keystone is not None and self._token is None:
             self._token = self._keystone.token()
         headers = {} if self._token is None else {"X-Auth-Token": self._token}
-        answer = urllib3.request(method, f"{self.url}{path}", json=body, headers=headers, retries=False, timeout=60)
+        for _ in range(MOST_CALLS):
+            answer = urllib3.request(method, f"{self.url}{path}", json=body, headers=headers, retries=False, timeout=60)
+            if answer.status != 500:
+                break
         assert answer.status < 300, answer.data
         return answer.json() if answer.data else None
 
