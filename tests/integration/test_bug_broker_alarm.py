@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,6 +24,8 @@ pytestmark = pytest.mark.timeout(400)
 
 CLIENTS = 48
 READERS = 4
+# Of the connections that tests open themselves.
+CONNECTION_NAME = "connection of a test"
 # Seconds of the alarm.
 ALARM = float(os.environ.get("MINOVA_ALARM_SECONDS", "8"))
 # Warnings and errors of one service: one for each change of state, and for each call that waited for its answer.
@@ -84,6 +87,7 @@ class Load:
         self._stopping.set()
         for thread in self._threads:
             thread.join()
+        self._http.clear()
 
     def _create(self) -> None:
         while not self._stopping.is_set():
@@ -148,19 +152,23 @@ def test_a_refused_create_is_never_executed_and_reads_go_on(
         assert len(lines) < LINES, (name, lines)
 
 
-def channel_to(broker: RabbitMQ, *, holds_back: bool) -> flow_control.ConfirmChannel:
-    capabilities = {"capabilities": {"connection.blocked": True}}
+@contextmanager
+def channel_to(broker: RabbitMQ, *, holds_back: bool = False) -> Iterator[flow_control.ConfirmChannel]:
+    """A channel of a connection of its own, which is closed at the end."""
     connection = flow_control.AmqpConnection(
         host=f"127.0.0.1:{broker.ports[0]}",
         userid="guest",
         password="guest",
         confirm_publish=True,
-        client_properties=capabilities,
+        client_properties={"connection_name": CONNECTION_NAME, "capabilities": {"connection.blocked": True}},
     )
     connection.connect()
-    channel: flow_control.ConfirmChannel = connection.channel()
-    channel.holds_back = holds_back
-    return channel
+    try:
+        channel: flow_control.ConfirmChannel = connection.channel()
+        channel.holds_back = holds_back
+        yield channel
+    finally:
+        connection.collect()
 
 
 @pytest.mark.parametrize("size", [10, 300_000], ids=["one frame", "several frames"])
@@ -168,44 +176,51 @@ def channel_to(broker: RabbitMQ, *, holds_back: bool) -> flow_control.ConfirmCha
 def test_a_message_that_was_held_back_is_never_delivered(broker: RabbitMQ, size: int, used: bool) -> None:
     """A short one that was not held back is: the broker has it in its socket, and reads it after the alarm."""
     queue = f"{size} {used}"
-    observer = channel_to(broker, holds_back=False)
-    observer.queue_declare(queue, auto_delete=False)
+    with channel_to(broker) as observer:
+        observer.queue_declare(queue, auto_delete=False)
     for holds_back, error in ((True, flow_control.ConnectionBlocked), (False, flow_control.InDoubt)):
-        channel = channel_to(broker, holds_back=holds_back)
-        if used:
-            channel.basic_publish(amqp.Message("x" * size), routing_key=queue)
-            assert observer.basic_get(queue, no_ack=True).body == "x" * size
-        with broker.alarm():
+        # The connection is closed before the alarm ends.
+        with ExitStack() as alarm, channel_to(broker, holds_back=holds_back) as channel:
+            if used:
+                channel.basic_publish(amqp.Message("x" * size), routing_key=queue)
+                assert taken_from(broker, queue) == "x" * size
+            alarm.enter_context(broker.alarm())
             with pytest.raises(error):
                 channel.basic_publish(amqp.Message(str(holds_back) * size), routing_key=queue)
-            channel.connection.collect()
         if holds_back:
-            wait_for("the broker has read all that came on it", lambda: connections(broker) == ["running"])
-            assert observer.basic_get(queue, no_ack=True) is None
+            wait_for("the broker has read all that came on it", lambda: not has_connection(broker))
+            assert taken_from(broker, queue) is None
         elif size < 1000:
-            wait_for("the message is there", lambda: observer.basic_get(queue, no_ack=True) is not None)
-    observer.connection.close()
+            wait_for("the message is there", lambda: taken_from(broker, queue) is not None)
 
 
-def connections(broker: RabbitMQ) -> list[str]:
-    return broker.ctl("list_connections", "--no-table-headers", "state").split()
+def taken_from(broker: RabbitMQ, queue: str) -> str | None:
+    with channel_to(broker) as observer:
+        message = observer.basic_get(queue, no_ack=True)
+        return message.body if message is not None else None
+
+
+def has_connection(broker: RabbitMQ) -> bool:
+    """Whether the broker has a connection of `channel_to`."""
+    return CONNECTION_NAME in broker.ctl("list_connections", "--no-table-headers", "client_properties")
 
 
 def test_the_end_of_an_alarm_is_noticed(broker: RabbitMQ, caplog: pytest.LogCaptureFixture) -> None:
     flow = flow_control.FlowControl()
     changes: list[bool] = []
     flow.on_change(changes.append)
-    with broker.alarm():
-        for _ in range(2):
-            channel = channel_to(broker, holds_back=True)
+    with ExitStack() as connections:
+        with broker.alarm():
+            for _ in range(2):
+                channel = connections.enter_context(channel_to(broker, holds_back=True))
+                with pytest.raises(flow_control.ConnectionBlocked):
+                    channel.basic_publish(amqp.Message("x"), routing_key="nowhere")
+                flow.blocked(channel.connection)
             with pytest.raises(flow_control.ConnectionBlocked):
-                channel.basic_publish(amqp.Message("x"), routing_key="nowhere")
-            flow.blocked(channel.connection)
-        with pytest.raises(flow_control.ConnectionBlocked):
-            flow.require_open()
-        assert changes == [True]
-    wait_for("it is noticed", lambda: not flow.is_blocked)
-    wait_for("it is told", lambda: changes == [True, False])
+                flow.require_open()
+            assert changes == [True]
+        wait_for("it is noticed", lambda: not flow.is_blocked)
+        wait_for("it is told", lambda: changes == [True, False])
     flow.require_open()
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
 
