@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from minova.conductor.notifications.instances import note
 from minova.context import RequestContext
-from minova.db.servers import actions, instances
+from minova.db.servers import actions, instances, state_changes
 from minova.db.servers.instances import IdleInstance
 from minova.objects.actions.guest_changes import GuestChange, change_of
 from minova.objects.guests.guest_states import GuestState, reason_of
@@ -56,7 +56,7 @@ def _write(
     LOG.warning("Host %s reports: %s Instances: %s", host, text, ", ".join(uuids))
     if change.after is not None:
         before = [(state, None) for state in sorted({idle.vm_state for idle in several})]
-        instances.transition(session, uuids, before, (change.after, None), updated_at=at)
+        state_changes.transition(session, uuids, before, (change.after, None), updated_at=at)
     _record(session, ctx, host, change, failure, several, at)
     if failure is not None:
         actions.add_faults(session, uuids, at, failure)

@@ -22,7 +22,7 @@ from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.db import quotas
 from minova.db.models import Task
-from minova.db.servers import actions, instances, migrations, tasks
+from minova.db.servers import actions, instances, migrations, state_changes, tasks
 from minova.objects.servers.failures import Failure
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.migration import BEGUN, Hold, Migration
@@ -165,7 +165,7 @@ class MoveChanges:
             elif step.plan.phase in _TASK_STATE:
                 steps[(vm_state, before), (vm_state, _TASK_STATE[step.plan.phase])].append(step.move.uuid)
         for (state, after), uuids in steps.items():
-            instances.transition(session, uuids, [state], after, updated_at=self._worker.at())
+            state_changes.transition(session, uuids, [state], after, updated_at=self._worker.at())
 
     def ask_again(self, session: Session, move: LockedMove) -> MoveMessage:
         plan = replace(move.plan, asks=move.plan.asks + 1, waits="")
@@ -252,7 +252,7 @@ class MoveChanges:
         """
         vm_state, before = move.instance.state
         after = BEGUN[migration.migration_type] if migration.is_live else TaskState.RESIZE_FINISH
-        instances.transition(
+        state_changes.transition(
             session,
             [move.uuid],
             [(vm_state, before)],
@@ -269,7 +269,7 @@ class MoveChanges:
         """The destination has reported that its copy is gone, or it is fenced."""
         self._give_back(session, migration, owed=owed)
         state = move.instance.state
-        instances.transition(
+        state_changes.transition(
             session,
             [move.uuid],
             [state],
@@ -315,7 +315,7 @@ class MoveChanges:
         if end is MoveEnd.FINISHED:
             values["launched_at"] = at
         state = (_vm_state_after(end, move, failure), None)
-        instances.transition(session, [move.uuid], [move.instance.state], state, updated_at=at, **values)
+        state_changes.transition(session, [move.uuid], [move.instance.state], state, updated_at=at, **values)
         if reason is not None:
             reason = _explained(reason)
             actions.add_faults(session, [move.uuid], at, replace(reason, kind=FAILED))

@@ -37,7 +37,7 @@ from minova.contracts.scheduler import SchedulerApi
 from minova.db.hosts import services
 from minova.db.models import Service, TaskStep
 from minova.db.servers import actions as action_rows
-from minova.db.servers import instances, migrations, request_specs, tasks
+from minova.db.servers import instances, migrations, request_specs, state_changes, tasks
 from minova.db.servers.actions import ActionKey
 from minova.db.servers.instances import LockedInstance
 from minova.objects.requests.diagnosis import ScheduleAnswer
@@ -173,7 +173,7 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
         self._hand_over(session, instance, request, last)
         note(session, ACTION, [instance_uuid], locked.host)
         after = (locked.state[0], TaskState.REBUILDING)
-        instances.transition(session, [instance_uuid], [locked.state], after, updated_at=at, progress=0)
+        state_changes.transition(session, [instance_uuid], [locked.state], after, updated_at=at, progress=0)
         row = {
             "kind": "build",
             "instance_uuid": instance_uuid,

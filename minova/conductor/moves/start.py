@@ -33,7 +33,7 @@ from minova.context import RequestContext
 from minova.contracts.scheduler import SchedulerApi
 from minova.db import quotas
 from minova.db.models import TaskStep
-from minova.db.servers import instances, migrations, request_specs, tasks
+from minova.db.servers import instances, migrations, request_specs, state_changes, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.log import level_of
 from minova.objects.catalogue.flavor import Flavor
@@ -171,7 +171,7 @@ class StartMoves:
         migrations.add(session, migration, at, now)
         transfer(session, locked.uuid, migration.uuid, now)
         busy = (locked.state[0], BEGUN[requested_move.kind])
-        instances.transition(session, [locked.uuid], [locked.state], busy, updated_at=at, progress=0)
+        state_changes.transition(session, [locked.uuid], [locked.state], busy, updated_at=at, progress=0)
         key = TransferKey(identity=migration.uuid, secret=secrets.token_hex(32))
         plan = MovePlan(
             migration_uuid=migration.uuid,
@@ -376,7 +376,9 @@ class StartMoves:
         again.
         """
         after = (locked.state[0], TaskState.RESIZE_REVERTING)
-        instances.transition(session, [locked.uuid], [locked.state], after, updated_at=self._worker.at(), progress=0)
+        state_changes.transition(
+            session, [locked.uuid], [locked.state], after, updated_at=self._worker.at(), progress=0
+        )
         return self._end(session, ctx, locked, action_id, MovePhase.SHOW)
 
     def _end(

@@ -23,7 +23,7 @@ from minova.db.catalogue import key_pairs
 from minova.db.engine import when_committed
 from minova.db.models import Instance
 from minova.db.servers import actions, instances, request_specs, tags
-from minova.db.servers.instances import RecordingSession, StateChange
+from minova.db.servers.state_changes import RecordingSession, StateChange
 from minova.db.sql import chunked
 from minova.log import bound_context
 from minova.messaging.notifier import Notice, Notifier

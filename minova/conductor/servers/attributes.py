@@ -20,7 +20,7 @@ from minova.contracts.conductor.api.servers import ServerAttributesApi
 from minova.db import quotas
 from minova.db.catalogue import aggregates
 from minova.db.models import TaskStep
-from minova.db.servers import actions, instances, tags, tasks
+from minova.db.servers import actions, instances, state_changes, tags, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.catalogue import disk_config
 from minova.objects.catalogue.aggregate import zone_of
@@ -100,7 +100,7 @@ class ServerAttributes(ServerAttributesApi):
                 instances.set_attributes(session, instance_uuid, at, {"terminated_at": None})
             if locked.state[0] is VmState.RESIZED:
                 confirm_finished_move(session, locked, at, self._worker.now())
-            instances.reset_state(session, locked, (after, None), at)
+            state_changes.reset_state(session, locked, (after, None), at)
             self._record(session, ctx, instance_uuid, "reset_state")
             announce_hosts(session, {locked.host}, self._worker.now())
 

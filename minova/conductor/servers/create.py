@@ -31,7 +31,7 @@ from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor.api.servers import CreateServersApi
 from minova.db.catalogue import server_groups
 from minova.db.quotas import OverQuota, of_servers
-from minova.db.servers import actions, instances, request_specs, tags, tasks
+from minova.db.servers import actions, request_specs, state_changes, tags, tasks
 from minova.hardware.demands import host_needs, require_agreement_of, require_aliases
 from minova.hardware.guest.keys import require_served
 from minova.objects.catalogue import disk_config
@@ -206,7 +206,7 @@ class Servers(CreateServersApi):
             [(creation.reservation.id, creation.spec, creation.reservation.build_extras) for creation in new],
             at,
         )
-        instances.insert_rows(session, [row for creation in new for row in instance_rows(creation, at)])
+        state_changes.insert_rows(session, [row for creation in new for row in instance_rows(creation, at)])
         for creation in new:
             self._join_group(session, creation)
             tags.add(session, creation.reservation.epochs, creation.request.tags)

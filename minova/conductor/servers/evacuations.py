@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from minova.db.models import Task
-from minova.db.servers import actions, instances, migrations, request_specs
+from minova.db.servers import actions, migrations, request_specs, state_changes
 from minova.db.servers.instances import LockedInstance
 from minova.objects.requests.request_spec import Selection
 from minova.objects.servers.instance import Instance
@@ -69,7 +69,7 @@ def arrived(
         migrations.write(session, ended_migration, at, now)
         if migration.new_vm_state is VmState.STOPPED:
             active, stopped = (VmState.ACTIVE, None), (VmState.STOPPED, None)
-            instances.transition(session, [uuid], [active], stopped, updated_at=at)
+            state_changes.transition(session, [uuid], [active], stopped, updated_at=at)
     model = Task
     query = select(model.instance_uuid, model.reservation_id, model.action_id)
     tasks = session.execute(query.where(model.instance_uuid.in_(sorted(moving)))).all()
@@ -86,7 +86,7 @@ def failed(session: Session, locked: LockedInstance, task: Task, at: datetime, n
     for migration in migrations.lock_evacuations(session, [uuid]).values():
         transfer(session, migration.uuid, uuid, now)
         migrations.write(session, replace(migration, status="error", has_switched=False), at, now)
-        instances.transition(
+        state_changes.transition(
             session,
             [uuid],
             [locked.state],

@@ -18,7 +18,7 @@ from minova.db.engine import when_committed
 from minova.db.hosts import services
 from minova.db.models import Task
 from minova.db.networks import security_groups, vifs
-from minova.db.servers import actions, guest_secrets, instances, migrations, request_specs, tasks
+from minova.db.servers import actions, guest_secrets, instances, migrations, request_specs, state_changes, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.requests.resource_request import resource_alternatives
 from minova.objects.servers.failures import Failure
@@ -84,11 +84,11 @@ def fail_builds(
     built = [uuid for uuid in uuids if uuid not in as_before]
     off: dict[str, Any] = {"host": None, "node": None, "updated_at": at}
     if built:
-        instances.transition(session, built, BUILDING, (VmState.ERROR, None), power_state=0, **off)
+        state_changes.transition(session, built, BUILDING, (VmState.ERROR, None), power_state=0, **off)
         _release_interfaces(session, built, at, hints)
         note(session, BUILD_FAILED, built, kind=failure.kind, reason=failure.details)
     if shelved:
-        instances.transition(session, shelved, UNSHELVING, (VmState.SHELVED_OFFLOADED, None), **off)
+        state_changes.transition(session, shelved, UNSHELVING, (VmState.SHELVED_OFFLOADED, None), **off)
         request_specs.remove(session, [task.reservation_id for task in unshelving])
     actions.end(session, [task.action_id for task in ended if task.action_id is not None], at, error=failure)
     actions.add_faults(session, uuids, at, failure)
@@ -132,7 +132,7 @@ def finish_delete(
         remove_image(session, locked.shelved_image_id)
     before = [(locked.state[0], TaskState.DELETING)]
     values = {"deleted_at": at, "terminated_at": at, "updated_at": at, "power_state": 0}
-    if instances.transition(session, [uuid], before, (VmState.DELETED, None), **values):
+    if state_changes.transition(session, [uuid], before, (VmState.DELETED, None), **values):
         # Ports that were made for a server belong to its project; a port that is marked for deletion may belong to
         # another project.
         gone = vifs.release(session, [uuid], at)

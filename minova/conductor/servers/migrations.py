@@ -23,7 +23,7 @@ from minova.context import RequestContext
 from minova.contracts.conductor.computes.moves import MoveReportsApi
 from minova.db.hosts import compute_nodes
 from minova.db.models import Instance as Row
-from minova.db.servers import instances, migrations
+from minova.db.servers import instances, migrations, state_changes
 from minova.db.servers.instances import LockedInstance
 from minova.objects.actions.transitions import allowed
 from minova.objects.catalogue.flavor import Flavor
@@ -257,7 +257,7 @@ class Migrations(MoveReportsApi):
             raise errors.StaleAttempt(
                 f"Instance {locked.uuid} is {locked.state[0]}/{locked.state[1]}: no migration makes it {after[0]}"
             )
-        instances.transition(session, [locked.uuid], [locked.state], after, updated_at=self._worker.at(), **values)
+        state_changes.transition(session, [locked.uuid], [locked.state], after, updated_at=self._worker.at(), **values)
 
     def _instance(self, session: Session, instance_uuid: str) -> Instance:
         (instance,) = instances.load(session, Row.uuid == instance_uuid)

@@ -21,7 +21,7 @@ from minova.context import RequestContext
 from minova.contracts.conductor.computes.builds import RemovalReportsApi
 from minova.db import quotas
 from minova.db.models import Task, TaskStep
-from minova.db.servers import actions, instances, migrations, request_specs, tasks
+from minova.db.servers import actions, instances, migrations, request_specs, state_changes, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.actions.deletion import RESTORE
 from minova.objects.servers.failures import Failure, text_of
@@ -229,7 +229,7 @@ class Terminate(RemovalReportsApi):
         failure = Failure(kind=FAILED, details=details, text=text)
         LOG.error("Instance %s goes to ERROR: %s", uuid, details)
         error = (VmState.ERROR, None)
-        instances.transition(session, [uuid], [locked.state], error, host=task.host, node=task.node, updated_at=at)
+        state_changes.transition(session, [uuid], [locked.state], error, host=task.host, node=task.node, updated_at=at)
         if locked.state[0] is VmState.SOFT_DELETED:
             quotas.add(session, locked.project_id, servers_quota(session, locked))
         if task.action_id is not None:
@@ -258,7 +258,7 @@ class Terminate(RemovalReportsApi):
         deleting = (locked.state[0], TaskState.DELETING)
         if not locked.deleting:
             # From now on every report on a build is stale.
-            instances.transition(session, [instance_uuid], [locked.state], deleting, updated_at=at)
+            state_changes.transition(session, [instance_uuid], [locked.state], deleting, updated_at=at)
         action_row = {
             "instance_uuid": instance_uuid,
             "action": "delete",

@@ -13,7 +13,7 @@ from minova.conductor.servers.finish import announce_hosts, release_old_size
 from minova.db import quotas
 from minova.db.models import Instance, Task, UnexpectedGuest
 from minova.db.recovery import unexpected
-from minova.db.servers import instances, migrations
+from minova.db.servers import instances, migrations, state_changes
 from minova.objects.servers.migration import Hold, Migration, MigrationType
 from minova.objects.unexpected.removal_rules import DomainVerdict
 from minova.placement.allocations import claims
@@ -87,5 +87,5 @@ def confirm(session: Session, guest: UnexpectedGuest, at: datetime, now: Any) ->
         migrations.write(session, confirmed, at, now)
         release_old_size(session, confirmed, locked.project_id, now)
     after = (waits[-1].vm_state_confirmed(locked.power_state), None)
-    instances.transition(session, [guest.uuid], [locked.state], after, updated_at=at)
+    state_changes.transition(session, [guest.uuid], [locked.state], after, updated_at=at)
     unexpected.forget_guests(session, guest.host, [guest.uuid])

@@ -20,7 +20,7 @@ from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.db.engine import when_committed
 from minova.db.models import Task, TaskStep
-from minova.db.servers import actions, instances, tasks
+from minova.db.servers import actions, instances, state_changes, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.actions.action import SECRET_TIMEOUT, ServerAction
 from minova.objects.actions.host_arguments import HostArguments
@@ -96,7 +96,7 @@ class BeginActions:
                 note(session, f"{action.notification}.start", [instance.uuid], instance.host)
         actions.begin_events(session, events)
         for (before, busy), uuids in changes.items():
-            instances.transition(session, uuids, [before], busy, updated_at=at, progress=0, has_fault=False)
+            state_changes.transition(session, uuids, [before], busy, updated_at=at, progress=0, has_fault=False)
         tasks.insert_rows(session, rows, self._worker.now())
         for request, payload in zip(requests, payloads, strict=True):
             note_image(session, request.instance_uuid, payload.arguments.image_id)

@@ -20,7 +20,7 @@ from minova.conductor.servers.finish import announce_hosts
 from minova.conductor.servers.server_images import columns_without_shelved_image
 from minova.conductor.tasks.worker import TaskWorker
 from minova.db.models import Task, TaskStep
-from minova.db.servers import actions, instances, tasks
+from minova.db.servers import actions, instances, state_changes, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.actions.action import ServerAction
 from minova.objects.actions.power_rules import OFF, STOPS_BY_ITSELF
@@ -107,7 +107,7 @@ class EndActions:
                 changes.append((change, alike := []))
             alike.append(ending.locked.instance.uuid)
         for change, uuids in changes:
-            instances.transition(session, uuids, [change.before], change.after, updated_at=at, **change.columns)
+            state_changes.transition(session, uuids, [change.before], change.after, updated_at=at, **change.columns)
         action_ids = [number for ending in endings for number in records_of(ending.locked.task, queued=False)]
         actions.end(session, action_ids, at, error=error)
         for ending in endings:

@@ -21,7 +21,7 @@ from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.computes.actions import ActionReportsApi
 from minova.db.models import Task, TaskStep
-from minova.db.servers import actions, instances, migrations, tasks
+from minova.db.servers import actions, migrations, state_changes, tasks
 from minova.objects.actions.action import ServerAction
 from minova.objects.actions.table import ACTIONS, BY_KIND
 from minova.objects.servers.failures import Failure, said_by_agent
@@ -95,7 +95,7 @@ class ActionReports(ActionReportsApi):
             if before in progress and task_state in progress[progress.index(before) + 1 :]:
                 after, at = (vm_state, TaskState(task_state)), self._worker.at()
                 self._note_change(session, locked, after[1])
-                instances.transition(session, [instance_uuid], [(vm_state, before)], after, updated_at=at)
+                state_changes.transition(session, [instance_uuid], [(vm_state, before)], after, updated_at=at)
             self._give_time(session, locked)
             return True
 
@@ -191,7 +191,7 @@ class ActionReports(ActionReportsApi):
         steps = action.steps(task_state, changes=again)
         if steps:
             self._note_change(session, locked, steps[-1])
-        instances.step_through(session, uuid, vm_state, steps, updated_at=self._worker.at())
+        state_changes.step_through(session, uuid, vm_state, steps, updated_at=self._worker.at())
         return True
 
     def _note_change(self, session: Session, locked: LockedAction, after: TaskState | None) -> None:
@@ -245,7 +245,7 @@ class ActionReports(ActionReportsApi):
             return None
         LOG.warning("Instance %s was %s on %s after the action had ended", uuid, action.done, report.host)
         busy = (vm_state, action.progress[0])
-        instances.transition(session, [uuid], [instance.state], busy, updated_at=self._worker.at())
+        state_changes.transition(session, [uuid], [instance.state], busy, updated_at=self._worker.at())
         actions.reopen(session, action_id)
         again = locked_instance(session, uuid)
         assert again is not None

@@ -35,7 +35,7 @@ from minova.contracts.conductor.api.servers import DeleteServersApi
 from minova.db import quotas
 from minova.db.recovery import unexpected
 from minova.db.servers import actions as action_rows
-from minova.db.servers import instances
+from minova.db.servers import instances, state_changes
 from minova.db.servers.instances import LockedInstance
 from minova.objects.actions.deletion import RESTORE, SOFT_DELETE
 from minova.objects.actions.shelving import SHELVE_OFFLOAD
@@ -171,9 +171,9 @@ class Deletions(DeleteServersApi):
         """For a locked instance whose host cannot be asked, without an action in progress."""
         at = self._worker.at()
         busy = (instance.state[0], SOFT_DELETE.progress[0])
-        instances.transition(session, [instance.uuid], [instance.state], busy, updated_at=at)
+        state_changes.transition(session, [instance.uuid], [instance.state], busy, updated_at=at)
         after = (VmState.SOFT_DELETED, None)
-        instances.transition(session, [instance.uuid], [busy], after, updated_at=at, terminated_at=at)
+        state_changes.transition(session, [instance.uuid], [busy], after, updated_at=at, terminated_at=at)
         quotas.give(session, instance.project_id, servers_quota(session, instance))
         announce_hosts(session, {instance.host}, self._worker.now())
 

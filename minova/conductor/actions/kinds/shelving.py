@@ -38,7 +38,7 @@ from minova.db.catalogue import images
 from minova.db.models import TaskStep
 from minova.db.recovery import unexpected
 from minova.db.servers import actions as action_rows
-from minova.db.servers import guest_secrets, instances, request_specs, tasks
+from minova.db.servers import guest_secrets, instances, request_specs, state_changes, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.actions.shelving import SHELVE, SHELVE_OFFLOAD, UNSHELVE
 from minova.objects.catalogue.image import Image
@@ -185,7 +185,7 @@ class Unshelve(ActionKind):
         )
         action_id = action_rows.begin(session, [request.record(at)])[instance_uuid]
         after = (locked.state[0], TaskState.UNSHELVING)
-        instances.transition(session, [instance_uuid], [locked.state], after, updated_at=at, progress=0)
+        state_changes.transition(session, [instance_uuid], [locked.state], after, updated_at=at, progress=0)
         row = {
             "kind": "build",
             "instance_uuid": instance_uuid,

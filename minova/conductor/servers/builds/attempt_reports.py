@@ -16,7 +16,7 @@ from minova import errors
 from minova.conductor.servers.finish import BUILDING, EVACUATING, UNSHELVING
 from minova.context import RequestContext
 from minova.db.models import Instance, Task
-from minova.db.servers import instances
+from minova.db.servers import state_changes
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.servers import instance as objects
 from minova.objects.servers.build import BuildReport, InstanceClaim, ReportAnswer
@@ -58,8 +58,8 @@ def _at(step: TaskState) -> dict[VmState, State]:
 
 
 # By the step with which the build begins.
-CLAIM: dict[TaskState | None, instances.PreparedTransition] = {
-    step: instances.PreparedTransition(
+CLAIM: dict[TaskState | None, state_changes.PreparedTransition] = {
+    step: state_changes.PreparedTransition(
         (*BUILDING, *UNSHELVING, *EVACUATING),
         _at(step),
         Instance.attempt == bindparam("b_attempt"),
@@ -74,13 +74,13 @@ CLAIM: dict[TaskState | None, instances.PreparedTransition] = {
 # Steps that a host may report.
 BEGUN = (TaskState.SCHEDULING, *BUILD_STEPS)
 # By the step that a report names; None: the build has succeeded.
-PROGRESS: dict[TaskState | None, instances.PreparedTransition] = {
-    step: instances.PreparedTransition(
+PROGRESS: dict[TaskState | None, state_changes.PreparedTransition] = {
+    step: state_changes.PreparedTransition(
         (*BUILDING, *UNSHELVING, *EVACUATING), _at(step), *_MINE, _IS_BUILT, updated_at=bindparam("b_at")
     )
     for step in BEGUN
 }
-PROGRESS[None] = instances.PreparedTransition(
+PROGRESS[None] = state_changes.PreparedTransition(
     (*BUILDING, *UNSHELVING, *EVACUATING),
     dict.fromkeys(_BUILT, (VmState.ACTIVE, None)) | {VmState.STOPPED: (VmState.STOPPED, None)},
     *_MINE,
@@ -181,7 +181,7 @@ def step_of(method: str, step: str, steps: Collection[TaskState]) -> TaskState:
 
 def apply_all(
     session: Session,
-    transitions: Mapping[Any, instances.PreparedTransition],
+    transitions: Mapping[Any, state_changes.PreparedTransition],
     reports: Sequence[AttemptReport],
     at: datetime,
 ) -> None:

@@ -17,7 +17,7 @@ from minova.conductor.servers.finish import announce_hosts, fail_builds
 from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.db.models import Task
-from minova.db.servers import actions, instances, request_specs, tasks
+from minova.db.servers import actions, instances, request_specs, state_changes, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.requests import evacuation
 from minova.objects.requests.request_spec import Selection
@@ -154,7 +154,7 @@ class FailedAttempts:
             source = evacuations.back_to_source(session, locked, at, now).source
             place = {"host": source.host, "node": source.node}
             evacuations.chosen(session, {locked.uuid: left[0]}, {locked.uuid: task.attempt}, at, now)
-        instances.transition(
+        state_changes.transition(
             session,
             [locked.uuid],
             [locked.state],
