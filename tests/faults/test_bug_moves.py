@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import func, select
 
+from minova import errors
 from minova.db import quotas
 from minova.db.models import InstanceAction, Task
 from minova.objects.servers.states import PowerState
@@ -348,3 +349,28 @@ def test_bug_an_evacuation_takes_a_silent_host_for_dead(
         assert cloud.running() == {(last, uuid)}
     finally:
         cloud.world.close()
+
+
+# -- a confirmation that is refused ----------------------------------------------------------------------------------------
+
+
+def confirmations(mover: Mover) -> int:
+    with mover.cloud.db.read() as session:
+        return session.scalar(select(func.count()).where(InstanceAction.action == "confirmResize")) or 0
+
+
+def test_bug_a_confirmation_that_was_refused_is_repeated_in_each_window(tmp_path: Path) -> None:
+    """Each time with an action, a fault and a notification of its own."""
+    mover = Mover(tmp_path, resize_confirm_window=60)
+    try:
+        mover.do("migrate")
+        destination = str(mover.row.host)
+        mover.cloud.drivers[destination].fail("guest_side", [errors.GuestMissing("gone")])
+        mover.world.run(300.0)
+        assert confirmations(mover) == 1
+        assert mover.state == ("resized", None, destination)
+        mover.do("confirm_resize")
+        assert mover.state == ("active", None, destination)
+        mover.require_sound()
+    finally:
+        mover.cloud.world.close()

@@ -307,6 +307,8 @@ class MoveChanges:
         if migration.cleanup_host is not None and is_in_doubt(end, move.plan, failure):
             is_open = end is MoveEnd.BROKEN and may_be_open(move.plan, failure)
             migration = replace(migration, hold=Hold.OPEN if is_open else Hold.UNPROVEN)
+        if move.plan.phase is MovePhase.SHOW_THERE and failure is not None and failure.kind != "HostDown":
+            migration = replace(migration, unshown=True)
         migrations.write(session, migration, at, now)
         if end is MoveEnd.COMPLETED or (end is MoveEnd.FINISHED and power_state is PowerState.RUNNING):
             migrations.change_holds(session, [move.uuid], Hold.NONE, at, now)

@@ -168,9 +168,17 @@ def last_attempt(session: Session, instance_uuid: str) -> int:
 
 
 def unconfirmed(session: Session, before: ColumnElement[float], limit: int) -> list[MigrationObject]:
-    """Returns finished moves that have waited for their confirmation since `before`."""
-    query = select(Migration.value).where(Migration.status == "finished", Migration.changed_at < before)
-    return list(session.scalars(query.order_by(Migration.id).limit(limit)))
+    """Returns finished moves that have waited for their confirmation since `before`, without those that are `unshown`."""
+    query = select(Migration.id, Migration.value).where(Migration.status == "finished", Migration.changed_at < before)
+    found: list[MigrationObject] = []
+    after = 0
+    while len(found) < limit:
+        page = session.execute(query.where(Migration.id > after).order_by(Migration.id).limit(limit)).all()
+        found += [migration for _, migration in page if not migration.unshown]
+        if len(page) < limit:
+            break
+        after = page[-1].id
+    return found[:limit]
 
 
 def to_clean(session: Session, hosts: Iterable[str], limit: int, *, after: int = 0) -> dict[int, MigrationObject]:
