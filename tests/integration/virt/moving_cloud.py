@@ -28,8 +28,8 @@ from tests.servers.switch import ADDRESS, BRIDGE, RANGE, Switch, switch
 # The group lets echo requests and one of the ports in; both have a listener.
 OPEN, CLOSED = 2222, 2223
 # QEMU 7.2 emulates the processor here. When it begins to copy memory, it does not watch the pages that its translation cache has: what
-# the guest writes to them until the cache is emptied may be lost, whoever migrates. Each switch between processes empties it, so the guest
-# never works long without one, and starts few programs.
+# the guest writes to them until the cache is emptied may be lost, whoever migrates. Each switch of page tables empties it: the guest's kernel
+# has a table of its own, and its processes neither work long nor start many programs.
 GUEST = f"""#!/bin/sh
 boot=$(cat /proc/sys/kernel/random/boot_id)
 head -c 262144 /dev/urandom >/tmp/kept
@@ -156,16 +156,17 @@ class MovingGuest:
         shown = self.cloud.deployment.json("server", "show", self.uuid)["addresses"]
         return str(re.findall(r"192\.0\.2\.\d+", str(shown))[0])
 
-    def log(self) -> str:
-        path = self.cloud.hosts[self.host].folder / self.uuid / "console.log"
+    def log(self, host: str = "") -> str:
+        """`host`: as the row says, if it is not given."""
+        path = self.cloud.hosts[host or self.host].folder / self.uuid / "console.log"
         return path.read_text(errors="replace").replace("\r", "") if path.exists() else ""
 
-    def started(self) -> str:
+    def started(self, host: str = "") -> str:
         """What it has printed since it was started."""
-        return self.log().rpartition("MINOVA-GUEST INIT")[2]
+        return self.log(host).rpartition("MINOVA-GUEST INIT")[2]
 
-    def lives(self) -> list[Life]:
-        found = re.findall(r"^TICK (\d+) ([0-9a-f-]{36})$", self.started(), re.MULTILINE)
+    def lives(self, host: str = "") -> list[Life]:
+        found = re.findall(r"^TICK (\d+) ([0-9a-f-]{36})$", self.started(host), re.MULTILINE)
         return [Life(boot, int(ticks)) for ticks, boot in found]
 
     def kept(self) -> set[str]:
@@ -306,8 +307,20 @@ def moving_cloud(
         deployment.manage("db", "upgrade")
         deployment.start()
         deployment.wait_up(timeout=180)
-        _furnish(deployment, image)
+        _furnish(deployment, movable_image(image, folder))
         yield MovingCloud(deployment, database, hosts, lan)
+
+
+def movable_image(image: Path, folder: Path) -> Path:
+    """Returns the guest's image with page tables of the kernel alone: see GUEST."""
+    raw, made = folder / "guest.raw", folder / "guest.qcow2"
+    subprocess.run(["qemu-img", "convert", "-O", "raw", str(image), str(raw)], check=True)
+    content = raw.read_bytes()
+    assert b"mitigations=off" in content
+    raw.write_bytes(content.replace(b"mitigations=off", b"pti=on         "))
+    subprocess.run(["qemu-img", "convert", "-f", "raw", "-O", "qcow2", str(raw), str(made)], check=True)
+    raw.unlink()
+    return made
 
 
 def _furnish(deployment: Deployment, image: Path) -> None:

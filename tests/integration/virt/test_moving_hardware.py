@@ -38,7 +38,7 @@ ADDRESS = "192.0.2.77"
 
 
 def test_a_guest_with_all_kinds_of_hardware_moves(
-    make_moving_cloud: Callable[..., MovingCloud], tmp_path: Path, guest_image: Path
+    make_moving_cloud: Callable[..., MovingCloud], tmp_path: Path
 ) -> None:
     keys = tmp_path / "keys"
     keys.write_bytes(base64.b64encode(os.urandom(32)) + b"\n")
@@ -51,7 +51,7 @@ def test_a_guest_with_all_kinds_of_hardware_moves(
             },
             guest_secrets={"key_file": keys},
         )
-        image = shlex.quote(str(guest_image))
+        image = shlex.quote(str(tmp_path / "guest.qcow2"))
         for line in (
             f"flavor create all --ram {MEMORY_MB} --disk 1 --vcpus 1",
             "flavor set all " + " ".join(f"--property {spec}" for spec in SPECS),
