@@ -34,7 +34,7 @@ from minova.db.quotas import OverQuota, of_servers
 from minova.db.servers import actions, request_specs, state_changes, tags, tasks
 from minova.hardware.demands import host_needs, require_agreement_of, require_aliases
 from minova.hardware.guest.keys import require_served
-from minova.objects.catalogue import disk_config
+from minova.objects.catalogue import disk_config, kernel_boot
 from minova.objects.catalogue.key_pair import KeyPair
 from minova.objects.catalogue.quota import fitting
 from minova.objects.catalogue.quota import refusal as refusal_text
@@ -377,6 +377,7 @@ def instance_row(
         "user_id": ctx.user_id,
         "flavor": request.flavor,
         "image_ref": request.image.id,
+        **kernel_boot.columns_of(request.image),
         "vm_state": VmState.BUILDING.value,
         "task_state": TaskState.SCHEDULING.value,
         "availability_zone": request.availability_zone,

@@ -17,6 +17,7 @@ from minova.db.networks import held_ports, ports, security_groups
 from minova.db.recovery import unexpected
 from minova.db.servers import actions, instances, request_specs, tasks
 from minova.objects.actions.power_rules import OFF
+from minova.objects.catalogue import kernel_boot
 from minova.objects.network.vif import Vif, device_owner
 from minova.objects.requests.request_spec import RequestSpec
 from minova.objects.servers.failures import INTERNAL_ERROR, Failure
@@ -223,6 +224,7 @@ def _note(session: Session, uuid: str, at: datetime) -> None:
 def _columns(guest: UnexpectedGuest, record: GuestRecord, node: str) -> dict[str, Any]:
     """Returns the columns that the guest decides, whether its row exists or not."""
     instance = record.instance
+    image = request_specs.image_of_server(instance.image, record.request_spec)
     system_metadata = {**instance.system_metadata, unexpected.ADOPTED: unexpected.action_of(guest.mark)}
     return {
         "host": guest.host,
@@ -234,6 +236,7 @@ def _columns(guest: UnexpectedGuest, record: GuestRecord, node: str) -> dict[str
         "flavor": instance.flavor,
         "image_ref": instance.image_ref,
         "image": instance.image,
+        **({} if image is None else kernel_boot.columns_of(image)),
         "numa_topology": instance.numa_topology,
         "availability_zone": instance.availability_zone,
         "system_metadata": system_metadata,

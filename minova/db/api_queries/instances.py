@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, and_, bindparam, case, exists, func, not_, select
+from sqlalchemy import ColumnElement, Select, Text, and_, bindparam, case, cast, exists, func, not_, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from minova.db.api_queries import availability_zones, keyset
@@ -23,6 +23,7 @@ from minova.db.models import (
     Port,
 )
 from minova.db.sql import chunked, json_field
+from minova.objects.catalogue import disk_config
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.hosts.numa import InstanceNUMATopology
@@ -31,6 +32,8 @@ from minova.objects.servers.states import VmState
 # Separates the addresses of one server. Occurs in no name.
 _BETWEEN = "\x1f"
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  - as the database keeps times
+# `json_field` reads a column of text, and on PostgreSQL this one is none.
+_AUTO_DISK_CONFIG = case((json_field(cast(Instance.system_metadata, Text), disk_config.KEY) == "True", 1), else_=0)
 # Never NULL: a page must be able to begin after any row. Rows are numbered as they are created.
 SORT_KEYS: dict[str, keyset.SortKey] = {
     "created_at": Instance.id,
@@ -43,6 +46,9 @@ SORT_KEYS: dict[str, keyset.SortKey] = {
     "user_id": Instance.user_id,
     "hostname": Instance.hostname,
     "image_ref": Instance.image_ref,
+    "kernel_id": Instance.kernel_id,
+    "ramdisk_id": Instance.ramdisk_id,
+    "auto_disk_config": _AUTO_DISK_CONFIG,
     "progress": Instance.progress,
     "config_drive": case((Instance.config_drive.is_(True), 1), else_=0),
     "instance_type_id": func.coalesce(json_field(Instance.flavor, "flavorid"), ""),
@@ -65,8 +71,10 @@ PATTERN_TEXTS: dict[str, InstrumentedAttribute[Any]] = {
     "display_name": Instance.display_name,
     "display_description": Instance.description,
     "hostname": Instance.hostname,
+    "kernel_id": Instance.kernel_id,
     "key_name": Instance.key_name,
     "node": Instance.node,
+    "ramdisk_id": Instance.ramdisk_id,
     "reservation_id": Instance.reservation_id,
     "locked_by": Instance.locked_by,
     "access_ip_v4": Instance.access_ip_v4,
@@ -87,6 +95,7 @@ def _addresses(condition: ColumnElement[bool]) -> Any:
 # Addresses, numbers and times. A pattern searches their text, and each database would format that text in its own way.
 PATTERN_VALUES: dict[str, Any] = {
     **{key: _addresses(condition) for key, condition in _OF_VERSION.items()},
+    "auto_disk_config": _AUTO_DISK_CONFIG,
     "launch_index": Instance.launch_index,
     "power_state": Instance.power_state,
     "progress": Instance.progress,
@@ -116,6 +125,8 @@ class InstanceRow(NamedTuple):
     flavor: Flavor
     image_ref: str
     image: Image | None
+    kernel_id: str
+    ramdisk_id: str
     vm_state: str
     task_state: str | None
     power_state: int

@@ -40,6 +40,9 @@ class Instance(Lockable, Base):
     image_ref: Mapped[str] = mapped_column(Uuid)
     # The image of a rebuilt server; None: the image of its request.
     image: Mapped[ImageObject | None] = mapped_column(StructType(ImageObject))
+    # Of the image that it has now; empty: none.
+    kernel_id: Mapped[str] = mapped_column(default="", server_default="")
+    ramdisk_id: Mapped[str] = mapped_column(default="", server_default="")
     vm_state: Mapped[str] = mapped_column(String(30))
     task_state: Mapped[str | None] = mapped_column(String(30))
     power_state: Mapped[int] = mapped_column(default=0)

@@ -20,6 +20,12 @@ LARGEST = 512 * units.Mi
 _LONGEST = 2047
 
 
+def columns_of(image: Image) -> dict[str, str]:
+    """Returns the columns of a server with this image: listings filter and sort by them."""
+    # The record of a guest may have any image.
+    return {key: image.properties.get(key, "")[:255] for key in (KERNEL, RAMDISK)}
+
+
 def require_kernel(properties: Mapping[str, str]) -> None:
     """Raises BadRequest for a ramdisk or a command line without a kernel, and for a command line that no kernel takes."""
     if not properties.get(KERNEL):

@@ -36,7 +36,7 @@ def pages(cloud: Cloud, path: str, key: str) -> list[str]:
 def test_pages_by_every_key_and_what_patterns_find(cloud: Cloud) -> None:
     launched = datetime(2026, 1, 31, 12)  # noqa: DTZ001  - as the database keeps times
     for number in range(3):
-        made = cloud.make_server(f"s{number}")
+        made = cloud.make_server(f"s{number}", **{"OS-DCF:diskConfig": "AUTO" if number == 2 else "MANUAL"})
         if number == 1:
             cloud.conductor.edit(made["id"], host="h", node="n", key_name="k", launched_at=launched, config_drive=True)
     for key in instances.SORT_KEYS:
@@ -48,6 +48,8 @@ def test_pages_by_every_key_and_what_patterns_find(cloud: Cloud) -> None:
         "launched_at=T12:00": ["s1"],
         "key_name=K": ["s1"],
         "config_drive=no": ["s2", "s0"],
+        "auto_disk_config=1": ["s2"],
+        "kernel_id=^$": ["s2", "s1", "s0"],
     }
     assert {query: pages(cloud, f"/v2.1/servers?{query}", "servers") for query in found} == found
 

@@ -98,9 +98,6 @@ PATTERNS: dict[str, str] = {
 # Values that all servers share so far, to which these parameters apply a regular expression. None: no server has a
 # value, so nothing matches.
 CONSTANTS: dict[str, str | None] = {
-    "auto_disk_config": "0",
-    "kernel_id": "",
-    "ramdisk_id": "",
     "root_device_name": "/dev/vda",
 }
 # Tables that Nova joins to a server. As in Nova, filters with these names or with a leading underscore are refused.
@@ -143,7 +140,7 @@ UNSORTED = frozenset(
     )
 )
 # Keys whose value all servers share so far: the next key decides the order.
-ALIKE = frozenset(("auto_disk_config", "kernel_id", "ramdisk_id", "root_device_name"))
+ALIKE = frozenset(("root_device_name",))
 _LOCKED = frozenset(("locked",))
 ADMIN_SORT_KEYS = frozenset(("host", "node"))
 

@@ -200,8 +200,7 @@ class ServerForm:
         self.has_hostname = call.since(HOSTNAME_FOR_ALL)
         self.has_image_properties = call.since(IMAGE_PROPERTIES)
         # Whether a part of the answer needs the request of the server.
-        shows_kernel = self.has_host_attributes and call.has(ANSWER_HISTORY, "OS-EXT-SRV-ATTR:kernel_id")
-        self.shows_request = self.has_image_properties or shows_kernel or call.has(ANSWER_HISTORY, "scheduler_hints")
+        self.shows_request = self.has_image_properties or call.has(ANSWER_HISTORY, "scheduler_hints")
         self.embeds_flavor = call.since(EMBEDDED_FLAVOR)
         self.has_flavor_specs = self.embeds_flavor and call.permits(FLAVOR_SPECS)
 
@@ -259,15 +258,14 @@ def view(form: ServerForm, row: InstanceRow, parts: ServerParts) -> ServerView:
         locked_reason=row.locked_reason,
         pinned_availability_zone=row.availability_zone,
         scheduler_hints=_hints(parts.spec),
-        **_attributes(form, row, parts.image),
+        **_attributes(form, row),
     )
     return ANSWER_HISTORY.of_version(complete, form.version, everything=form.everything)
 
 
-def _attributes(form: ServerForm, row: InstanceRow, image: Image | None) -> dict[str, Any]:
+def _attributes(form: ServerForm, row: InstanceRow) -> dict[str, Any]:
     if not form.has_host_attributes:
         return {"hostname": row.hostname} if form.has_hostname else {}
-    properties = {} if image is None else image.properties
     return {
         "host": row.host,
         "node": row.node,
@@ -275,8 +273,8 @@ def _attributes(form: ServerForm, row: InstanceRow, image: Image | None) -> dict
         "hostname": row.hostname,
         "reservation_id": row.reservation_id,
         "launch_index": row.launch_index,
-        "kernel_id": properties.get("kernel_id", ""),
-        "ramdisk_id": properties.get("ramdisk_id", ""),
+        "kernel_id": row.kernel_id,
+        "ramdisk_id": row.ramdisk_id,
         "root_device_name": "/dev/vda",
         "user_data": row.user_data,
     }

@@ -30,7 +30,7 @@ from minova.db.servers.instances import LockedInstance
 from minova.hardware.demands import traits_of_guest
 from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.actions.rebuild import REBUILD, RebuiltServer
-from minova.objects.catalogue import disk_config
+from minova.objects.catalogue import disk_config, kernel_boot
 from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.quota import UNLIMITED
 from minova.objects.requests.request_spec import PlacementFilter, RequestSpec
@@ -94,7 +94,8 @@ class Rebuild(ActionKind):
             if UNLIMITED != most < len(metadata):
                 raise errors.Forbidden(f"Maximum number of metadata items exceeds {most}.")
         changes = _with_disk_config(session, instance.uuid, rebuilt.changes)
-        names = ["image_ref", "image", *sorted(changes.keys() - {"system_metadata"})]
+        of_image = {"image_ref": rebuilt.image.id, "image": rebuilt.image, **kernel_boot.columns_of(rebuilt.image)}
+        names = [*of_image, *sorted(changes.keys() - {"system_metadata"})]
         row = session.execute(
             select(*(getattr(Instance, name) for name in names)).where(Instance.uuid == instance.uuid)
         ).one()
@@ -102,8 +103,7 @@ class Rebuild(ActionKind):
         if "system_metadata" in changes:
             # Only this key is kept, because other keys may change before `undo`.
             before[disk_config.KEY] = disk_config.of_metadata(instances.system_metadata_of(session, instance.uuid))
-        values = {"image_ref": rebuilt.image.id, "image": rebuilt.image, **changes}
-        instances.set_attributes(session, instance.uuid, self._worker.at(), values)
+        instances.set_attributes(session, instance.uuid, self._worker.at(), of_image | changes)
         arguments = HostArguments(
             admin_password=rebuilt.admin_password,
             injected_files=rebuilt.files,

@@ -107,6 +107,28 @@ def test_filters_find_what_they_name(stocked: Cloud) -> None:
     assert {query: names(stocked.get("/v2.1/servers", query_string=query)) for query in found} == found
 
 
+def test_bug_no_server_has_a_kernel_or_disks_that_grow(stocked: Cloud) -> None:
+    """Listings took the kernel, the ramdisk and `OS-DCF:diskConfig` of all servers for the same."""
+    kernels = sorted(stocked.make_image(name)["id"] for name in ("one", "two"))
+    for name, kernel in zip(("low", "high"), kernels, strict=True):
+        image = stocked.make_image(name, kernel_id=kernel, ramdisk_id=kernel)["id"]
+        stocked.make_server(name, imageRef=image, **{"OS-DCF:diskConfig": "AUTO" if name == "low" else "MANUAL"})
+    stocked.make_server("plain")
+    found = {
+        f"kernel_id={kernels[0]}": ["low"],
+        f"ramdisk_id=^({kernels[1]}|x)$": ["high"],
+        "kernel_id=.": ["high", "low"],
+        "kernel_id=^$": ["plain"],
+        "ramdisk_id=[g-z]": [],
+        "auto_disk_config=1": ["low"],
+        "auto_disk_config=^0$": ["plain", "high"],
+        "sort_key=kernel_id": ["high", "low", "plain"],
+        "sort_key=ramdisk_id&sort_dir=asc": ["plain", "low", "high"],
+        "sort_key=auto_disk_config": ["low", "plain", "high"],
+    }
+    assert {query: names(stocked.get("/v2.1/servers", query_string=query)) for query in found} == found
+
+
 @pytest.mark.parametrize(
     "query",
     [

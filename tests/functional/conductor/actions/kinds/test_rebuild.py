@@ -12,19 +12,20 @@ from minova.objects.servers.states import VmState
 from tests.functional.conductor.actions.engine.test_requests import report, succeed
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request
 
-NEW = "6d0c8a5e-0000-4000-8000-00000000000b"
+NEW, KERNEL = "6d0c8a5e-0000-4000-8000-00000000000b", "6d0c8a5e-0000-4000-8000-00000000000c"
+AFTER = (NEW, KERNEL, "renamed", {"k": "v"})
 
 
 def ask(harness: ConductorHarness, uuid: str, **more: Any) -> int:
-    image = {"id": NEW, "name": "new", "disk_format": "raw"}
+    image = {"id": NEW, "name": "new", "disk_format": "raw", "properties": {"kernel_id": KERNEL}}
     arguments = {"image": image, "changes": {"display_name": "renamed", "metadata_": {"k": "v"}}, **more}
     harness.conductor.start_action(new_request(), instance_uuid=uuid, action="rebuild", arguments=arguments)
     return harness.action_id(uuid)
 
 
-def shown(harness: ConductorHarness, uuid: str) -> tuple[str, str, dict[str, Any]]:
+def shown(harness: ConductorHarness, uuid: str) -> tuple[str, str, str, dict[str, Any]]:
     row = harness.instance(uuid)
-    return row.image_ref, row.display_name, row.metadata_
+    return row.image_ref, row.kernel_id, row.display_name, row.metadata_
 
 
 @pytest.mark.parametrize("before", [VmState.ACTIVE, VmState.STOPPED, VmState.ERROR])
@@ -35,7 +36,7 @@ def test_a_rebuild_goes_through_novas_states(harness: ConductorHarness, before: 
     files = [{"path": "/a", "contents": "YQ=="}]
     asked = report(harness, uuid, ask(harness, uuid, files=files, admin_password="p"))
     assert harness.state(uuid) == f"{before}/rebuilding on a"
-    assert shown(harness, uuid) == (NEW, "renamed", {"k": "v"})
+    assert shown(harness, uuid) == AFTER
     sent, received = harness.hosts["a"].instances[-1], harness.hosts["a"].arguments[-1]
     assert (sent.image and sent.image.name, sent.display_name) == ("new", "renamed")
     assert (received.admin_password, [*received.injected_files]) == ("p", files)
@@ -50,7 +51,7 @@ def test_a_rebuild_goes_through_novas_states(harness: ConductorHarness, before: 
     after = VmState.STOPPED if before is VmState.STOPPED else VmState.ACTIVE
     assert harness.state(uuid) == f"{after}/None on a"
     assert harness.instance(uuid).launched_at > launched  # type: ignore[operator]
-    assert shown(harness, uuid) == (NEW, "renamed", {"k": "v"})
+    assert shown(harness, uuid) == AFTER
     assert harness.allocated() == held
     # Files and password were in the task alone.
     assert harness.task(uuid) is None
@@ -86,7 +87,7 @@ def test_once_the_disks_are_touched_a_failure_is_an_error(harness: ConductorHarn
         harness.conductor.begin_action(CTX, **asked, again=again)
     fail(harness, asked, how)
     assert harness.state(uuid) == "error/None on a"
-    assert shown(harness, uuid) == (NEW, "renamed", {"k": "v"})
+    assert shown(harness, uuid) == AFTER
     assert harness.fault(uuid)
     if how == "report":
         succeed(harness, uuid, ask(harness, uuid), power_state=1)
@@ -106,7 +107,7 @@ def test_a_reset_puts_the_old_image_back_while_the_disks_are_as_before(
         harness.conductor.begin_action(CTX, **asked, again=True)
     harness.conductor.reset_server_state(CTX, instance_uuid=uuid, vm_state=vm_state)
     assert harness.state(uuid) == f"{vm_state}/None on a"
-    assert shown(harness, uuid) == ((NEW, "renamed", {"k": "v"}) if changed else before)
+    assert shown(harness, uuid) == (AFTER if changed else before)
     with pytest.raises(errors.StaleAttempt):
         harness.conductor.begin_action(CTX, **asked, again=True)
 
@@ -221,7 +222,7 @@ def test_a_second_rebuild_that_fails_puts_the_first_ones_image_back(harness: Con
     second = ask(harness, uuid, image=other)
     harness.conductor.action_failed(CTX, **report(harness, uuid, second), reason="no", untouched=True)
     row = harness.instance(uuid)
-    assert (row.image_ref, row.image) == (NEW, Image(id=NEW, name="new", disk_format="raw"))
+    assert (row.image_ref, row.image) == (NEW, Image(id=NEW, name="new", disk_format="raw", properties={"kernel_id": KERNEL}))
 
 
 def test_bug_a_rebuild_did_not_ask_whether_the_host_has_the_new_devices(harness: ConductorHarness) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from minova.objects.catalogue import kernel_boot
 from minova.objects.catalogue.image import Image
 from tests.functional.api.conftest import ALL_FIELDS, Cloud
 
@@ -182,7 +183,7 @@ def test_bug_the_properties_shown_are_those_of_the_image_of_the_creation(stocked
     properties = {"hw_disk_bus": "scsi", "kernel_id": str(uuid.uuid4()), "private": "1"}
     for changed in (properties, {**properties, "hw_disk_bus": "sata"}):
         new = Image(id=stocked.make_image("new")["id"], properties=changed)
-        stocked.conductor.edit(server.uuid, image_ref=new.id, image=new)
+        stocked.conductor.edit(server.uuid, image_ref=new.id, image=new, **kernel_boot.columns_of(new))
         shown = stocked.get(path, **now)["server"]
         assert shown["image"]["properties"] == {"hw_disk_bus": changed["hw_disk_bus"]}
         assert shown["OS-EXT-SRV-ATTR:kernel_id"] == properties["kernel_id"]
