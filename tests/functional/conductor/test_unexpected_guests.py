@@ -159,11 +159,15 @@ def test_an_adopted_guest_is_a_server_again(harness: ConductorHarness) -> None:
     blue = network(harness)
     subnet(harness, blue, "10.0.0.0/29")
     uuid = harness.active(requested_networks=({"network_id": blue.id},))
-    before, allocated = record_of(harness, uuid), harness.allocated()
+    record, allocated = record_of(harness, uuid), harness.allocated()
+    image = msgspec.structs.replace(IMAGE, properties={"kernel_id": "k", "ramdisk_id": "r" * 300})
+    before = msgspec.structs.replace(record, instance=msgspec.structs.replace(record.instance, image=image))
     forget(harness)
     report(harness, before)
     adopt(harness, uuid)
     assert harness.state(uuid) == "active/None on a"
+    row = harness.instance(uuid)
+    assert (row.kernel_id, row.ramdisk_id) == ("k", "r" * 255), "as long as a column may be"
     assert harness.allocated() == allocated
     assert reasons(harness) == {}
     after = record_of(harness, uuid).instance

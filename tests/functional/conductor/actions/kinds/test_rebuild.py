@@ -222,7 +222,10 @@ def test_a_second_rebuild_that_fails_puts_the_first_ones_image_back(harness: Con
     second = ask(harness, uuid, image=other)
     harness.conductor.action_failed(CTX, **report(harness, uuid, second), reason="no", untouched=True)
     row = harness.instance(uuid)
-    assert (row.image_ref, row.image) == (NEW, Image(id=NEW, name="new", disk_format="raw", properties={"kernel_id": KERNEL}))
+    assert (row.image_ref, row.image) == (
+        NEW,
+        Image(id=NEW, name="new", disk_format="raw", properties={"kernel_id": KERNEL}),
+    )
 
 
 def test_bug_a_rebuild_did_not_ask_whether_the_host_has_the_new_devices(harness: ConductorHarness) -> None:
