@@ -163,7 +163,7 @@ def _new_rule(
         protocol=protocol,
         port_range_min=None if ports[0] == ANY else ports[0],
         port_range_max=None if ports[1] == ANY else ports[1],
-        remote_ip_prefix=None if prefix is None else str(prefix),
+        remote_ip_prefix=None if prefix is None else prefix.with_prefixlen,
         remote_group_id=None if source is None else source.id,
     )
 
@@ -176,12 +176,13 @@ def _number(port: Port) -> int:
     return int(text)
 
 
-def _range(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+def _range(text: str) -> ipaddress.IPv4Interface | ipaddress.IPv6Interface:
+    """Returns the range with the address that was given, as Neutron shows it."""
     try:
-        block = ipaddress.ip_network(text, strict=False)
+        block = ipaddress.ip_interface(text)
     except ValueError:
         raise errors.BadRequest(f"Invalid cidr {text[:64]}.") from None
-    if block.prefixlen == 0 and not text.startswith(("0.0.0.0", "::")):
+    if block.network.prefixlen == 0 and not text.startswith(("0.0.0.0", "::")):
         raise errors.BadRequest(f"Bad prefix for network in cidr {text[:64]}")
     return block
 

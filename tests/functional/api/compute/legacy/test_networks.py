@@ -116,6 +116,13 @@ def test_what_can_be_no_rule_is_refused(cloud: Cloud, wanted: Json, status: int)
     assert cloud.get(f"{GROUPS}/{parent}")["security_group"]["rules"] == []
 
 
+def test_bug_the_range_of_a_rule_loses_its_address(cloud: Cloud) -> None:
+    web = group(cloud)["id"]
+    for given in ("10.2.3.124/24", "fd00::1/64"):
+        made = rule(cloud, web, ip_protocol="tcp", from_port=1, to_port=1, cidr=given)[1]
+        assert made["security_group_rule"]["ip_range"] == {"cidr": given}
+
+
 def test_a_rule_that_there_is_and_ids_that_are_none_are_bad_requests(cloud: Cloud) -> None:
     parent = group(cloud)["id"]
     wanted = {"ip_protocol": "tcp", "from_port": 22, "to_port": 22}
