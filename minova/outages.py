@@ -30,6 +30,7 @@ class Outage:
         self._ticks = ticks
         self._lock = threading.Lock()
         self._since: float | None = None
+        self._ended = float("-inf")
         self._failures = 0
         self._last = float("-inf")
         # When each kind of reason was logged last.
@@ -64,12 +65,17 @@ class Outage:
         with self._lock:
             return self._since is not None and self._ticks() - self._last < seconds
 
+    def ended_within(self, seconds: float) -> bool:
+        """Returns whether an outage ended less than `seconds` ago."""
+        return self._ticks() - self._ended < seconds
+
     def answered(self) -> None:
         if self._since is None:
             return
         with self._lock:
             since, failures = self._since, self._failures
             self._since, self._failures = None, 0
+            self._ended = self._ticks()
             self._gauge.set(1)
             self._logged.clear()
         if since is not None:

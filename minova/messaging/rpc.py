@@ -51,6 +51,8 @@ OUTAGE = Outage("The message broker", LOG, gauge="broker")
 # Calls that wait for the broker log its outage after so many tries of oslo.messaging, and try again after seconds.
 TRIES_BEFORE_LOG = 2
 BROKER_PAUSES = Backoff(first=0.2, longest=1.0)
+# Seconds after an outage in which other services connect again. A broker that was restarted has no queues until then.
+PEERS_RETURN = 15.0
 
 # Limits how many messages one service takes off its queue before it has processed them; oslo.messaging's default is
 # unlimited.
@@ -114,13 +116,17 @@ class _BrokerAway(Exception):
         self.cause = cause
 
 
+class _NoListener(errors.ServiceUnavailable):
+    """The broker has no queue for the message."""
+
+
 class Proxy:
     """The client's side. `Rpc.client` makes it and gives it the contract's type.
 
     `level`: the newest version that all servers support; None if it is unknown, and then a server that is too old
     refuses the call.
     `safe_mode`: of this process. While it is on, only calls that safe mode allows are sent.
-    `patient`: whether a call waits until the broker is back.
+    `patient`: whether a call waits until the broker is back, and its peers with it.
     """
 
     def __init__(
@@ -170,6 +176,9 @@ class Proxy:
                         raise errors.ServiceUnavailable(
                             f"{method.name} could not be delivered: no answer from the message broker"
                         ) from away.cause
+                except _NoListener:
+                    if not (self._patient and OUTAGE.ended_within(PEERS_RETURN)):
+                        raise
                 time.sleep(pause)
             raise AssertionError("unreachable")
 
@@ -196,7 +205,10 @@ class Proxy:
                 f"{method.name} was not sent: the message broker is short of memory or disk and takes no messages."
             ) from error
         except oslo_messaging.exceptions.MessageUndeliverable as error:
-            raise errors.ServiceUnavailable(f"{method.name}: no service has ever listened there") from error
+            OUTAGE.answered()
+            raise _NoListener(
+                f"{method.name} could not be delivered: no {self._topic} service is connected to the message broker"
+            ) from error
         except Exception as error:
             if _is_of_the_broker(error):
                 raise _BrokerAway(error) from error

@@ -117,7 +117,7 @@ def test_broker_is_reached_over_tls(
     secure_rabbitmq: SecureRabbitMQ, pki: Pki, tmp_path: Path, hosts: tuple[str, ...]
 ) -> None:
     """Of several hosts each is checked by its own name: the one whose name is wrong is passed over."""
-    with pytest.raises(errors.ServiceUnavailable, match="no service has ever listened there"):
+    with pytest.raises(errors.ServiceUnavailable, match="no scheduler service is connected to the message broker"):
         ask(tmp_path, secure_rabbitmq, hosts, **options(pki))
 
 

@@ -1,5 +1,6 @@
 """A compute waited for a broker that was away without a word of its own: its log and its gauge did not have the outage."""
 
+import itertools
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -68,3 +69,33 @@ def test_a_call_for_a_person_does_not_wait() -> None:
         report(client, patient=False)
     assert client.calls == 1
     assert DEPENDENCY_UP.labels("broker")._value.get() == 0
+
+
+def no_queue() -> Exception:
+    return oslo_messaging.MessageUndeliverable(None, "nova", "conductor", None)
+
+
+def test_bug_each_kind_of_work_warned_that_its_peer_had_never_listened(caplog: pytest.LogCaptureFixture) -> None:
+    """A restarted broker has no queue of the conductors until they connect again, some seconds after the compute."""
+    client = Client([no_queue(), no_queue(), *away()])
+    with caplog.at_level(logging.WARNING, rpc.LOG.name):
+        report(client, patient=True)
+    assert client.calls == 6
+    assert len(caplog.records) == 2
+    assert caplog.records[1].getMessage().startswith("The message broker answers again after ")
+
+
+@pytest.mark.parametrize("patient", [False, True])
+def test_a_peer_that_is_away_for_longer_is_named(monkeypatch: pytest.MonkeyPatch, patient: bool) -> None:
+    seconds = itertools.count()
+    monkeypatch.setattr(rpc.OUTAGE, "_ticks", lambda: float(next(seconds)))
+    rpc.OUTAGE.failed("refused")
+    client = Client([no_queue() for _ in range(1000)])
+    with pytest.raises(errors.ServiceUnavailable) as caught:
+        report(client, patient=patient)
+    assert (
+        str(caught.value)
+        == "delete_failed could not be delivered: no conductor service is connected to the message broker"
+    )
+    assert DEPENDENCY_UP.labels("broker")._value.get() == 1
+    assert (client.calls > 1) == patient
