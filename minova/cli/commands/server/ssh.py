@@ -37,6 +37,8 @@ PUBLIC, PRIVATE = "public", "private"
 TYPES = {PUBLIC: "floating", PRIVATE: "fixed"}
 # The exit code of ssh itself if it could not connect or log in.
 NOT_CONNECTED = 255
+# Where ssh keeps host keys if nothing else is configured.
+_KNOWN_HOSTS = "~/.ssh/known_hosts"
 # Options of ssh that take a value.
 _WITH_VALUE = "BbcDEeFIiJLlmOopQRSWw"
 
@@ -82,16 +84,17 @@ class ServerSsh(Command):
         address = address_of(server, parsed_args.address_type, parsed_args.version)
         given = own_options(parsed_args.ssh_args)
         way = way_to(self.client, server, address)
-        command = [*way.before, "ssh", *way.options, "-o", f"HostKeyAlias={server['id']}"]
+        words = [*way.options, "-o", f"HostKeyAlias={server['id']}"]
         if "l" not in given:
-            command += ["-l", parsed_args.login or user_of(self.client, server)]
+            words += ["-l", parsed_args.login or user_of(self.client, server)]
         if "i" not in given:
-            command += identity_of(self.client, server, parsed_args.identity)
+            words += identity_of(self.client, server, parsed_args.identity)
         if parsed_args.port is not None:
-            command += ["-p", str(parsed_args.port)]
-        self.exit_code = _run([*command, address, *parsed_args.ssh_args])
+            words += ["-p", str(parsed_args.port)]
+        words += [address, *parsed_args.ssh_args]
+        self.exit_code = _run([*way.before, "ssh", *words])
         if self.exit_code == NOT_CONNECTED:
-            self.app.stderr.write(_hint(server, address, has_known_key=_has_known_key(server["id"])))
+            self.app.stderr.write(_hint(server, address, _file_with_key(server["id"], words)))
 
 
 def _port(text: str) -> int:
@@ -286,19 +289,24 @@ def _ignored_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _has_known_key(alias: str) -> bool:
-    """Whether ssh has seen a host key of the server before."""
+def _file_with_key(alias: str, words: Sequence[str]) -> str | None:
+    """Returns the file in which ssh has a host key of the server, if it has one. `words`: those that ssh was given."""
     keygen = shutil.which("ssh-keygen")
-    return (
-        keygen is not None and subprocess.run([keygen, "-F", alias], capture_output=True, check=False).returncode == 0
-    )
+    if keygen is None:
+        return None
+    listed = subprocess.run(["ssh", "-G", *words], capture_output=True, text=True, check=False).stdout
+    settings = dict(line.split(" ", 1) for line in listed.splitlines() if " " in line)
+    files = settings.get("userknownhostsfile", _KNOWN_HOSTS).split()
+    looks = ([keygen, "-F", alias, "-f", str(Path(file).expanduser())] for file in files)
+    found = (subprocess.run(look, capture_output=True, check=False).returncode == 0 for look in looks)
+    return next((file for file, is_there in zip(files, found, strict=True) if is_there), None)
 
 
-def _hint(server: Json, address: str, *, has_known_key: bool = False) -> str:
-    if has_known_key:
+def _hint(server: Json, address: str, file_with_key: str | None) -> str:
+    if file_with_key is not None:
         return (
             f"minova: ssh did not log in to {address}. If it says that the host key has changed: a rebuild gives server {server['name']} a "
-            f"new key, and a rescue another one. Accept it by: ssh-keygen -R {server['id']}\n"
+            f"new key, and a rescue another one. Accept it by: ssh-keygen -R {server['id']} -f {file_with_key}\n"
         )
     host = server.get("OS-EXT-SRV-ATTR:host")
     where = f" ({host})" if host else ""

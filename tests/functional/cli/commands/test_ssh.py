@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import struct
 import subprocess
@@ -366,8 +367,22 @@ def test_bug_changed_host_key_looks_like_a_guest_that_has_not_booted(
     api.servers[server["id"]]["addresses"] = ADDRESSES
     (program.parent / "code").write_text("255")
     keygen = program.parent / "ssh-keygen"
-    keygen.write_text(f'#!/bin/sh\n[ "$*" = "-F {server["id"]}" ]\n')
+    keygen.write_text(f'#!/bin/sh\n[ "$*" = "-F {server["id"]} -f {home}/.ssh/known_hosts" ]\n')
     keygen.chmod(0o755)
     result = cli("server", "ssh", "vm", "--login", "debian")
-    assert f"ssh-keygen -R {server['id']}" in result.err
+    assert f"ssh-keygen -R {server['id']} -f ~/.ssh/known_hosts" in result.err
     assert "Has the guest booted" not in result.err
+
+
+def test_bug_changed_host_key_in_a_file_of_ones_own(api: ApiServer, cli: Cli, program: Path, home: Path) -> None:
+    server = api.add_server("vm")
+    api.servers[server["id"]]["addresses"] = ADDRESSES
+    ssh = shutil.which("ssh", path=os.environ["PATH"].partition(":")[2])
+    # What it would do is asked of the real one.
+    program.with_name("ssh").write_text(f'#!/bin/sh\n[ "$1" = -G ] && exec {ssh} "$@"\nexit 255\n')
+    keeps = home / "hosts"
+    keeps.write_text(
+        f"{server['id']} ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJrSPYIkXdQEGZB8MnEzFIVTGVL2KZ2rgSRcfbHqTQ3u\n"
+    )
+    result = cli("server", "ssh", "vm", "--login", "debian", "--", "-o", f"UserKnownHostsFile={keeps}", "true")
+    assert f"ssh-keygen -R {server['id']} -f {keeps}" in result.err
