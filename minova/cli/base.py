@@ -91,6 +91,18 @@ class Lister(cliff.lister.Lister, Command):
     def run(self, parsed_args: argparse.Namespace) -> int:
         return super().run(parsed_args) or self.exit_code
 
+    def _generate_columns_and_selector(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str]
+    ) -> tuple[list[str], list[bool] | None]:
+        """As cliff does, which leaves out unknown columns without a word as long as it knows one."""
+        chosen = super()._generate_columns_and_selector(parsed_args, column_names)
+        known = {self._normalize_column_name(name) for name in column_names}
+        unknown = [name for name in parsed_args.columns if self._normalize_column_name(name) not in known]
+        if unknown:
+            more = " --long has more." if getattr(parsed_args, "long", None) is False else ""
+            self.app.stderr.write(f"No column {', '.join(unknown)} among {', '.join(column_names)}.{more}\n")
+        return chosen
+
 
 class ShowOne(cliff.show.ShowOne, Command):
     def _load_formatter_plugins(self) -> Any:

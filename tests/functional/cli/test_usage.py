@@ -224,3 +224,13 @@ def test_completion_for_bash(cli_without_api: Cli) -> None:
         "cmds='address aggregate availability capacity complete compute console flavor help host hypervisor image keypair limits network port quota security server service subnet usage'"
         in result.out
     )
+
+
+def test_bug_unknown_columns_were_left_out_without_a_word(api: ApiServer, cli: Cli) -> None:
+    api.add_server("web")
+    result = cli("server", "list", "-c", "name", "-c", "Locked", "-c", "Colour", "-f", "value")
+    assert (result.code, result.out) == (0, "web\n")
+    assert result.err.startswith("No column Locked, Colour among ID, Name, ")
+    assert result.err.endswith(" --long has more.\n")
+    long = cli("server", "list", "--long", "-c", "Name", "-c", "Locked", "-f", "value")
+    assert (long.code, long.err) == (0, "")
