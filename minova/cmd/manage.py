@@ -35,10 +35,10 @@ def db_version(conf: cfg.ConfigOpts) -> None:
     database = Database(connection_url(conf.database))
     try:
         revision = schema.version(database)
+        if revision is None:
+            raise schema.no_tables(database)
     finally:
         database.close()
-    if revision is None:
-        raise errors.SchemaMismatch(f"The database has no tables of minova. Run: {schema.COMMAND}")
     print(revision)
 
 

@@ -175,6 +175,20 @@ class Database:
         event.listen(self.engine, "connect", self._set_up_session)
         event.listen(self.engine, "handle_error", self._drop_demoted)
 
+    @property
+    def missing_file(self) -> Path | None:
+        """The file of a SQLite database that does not exist: a connection would make it, and it would belong to the connecting user."""
+        name = self.engine.url.database if self.dialect == "sqlite" else None
+        if not name or name.startswith((":memory:", "file:")):
+            return None
+        try:
+            Path(name).stat()
+        except FileNotFoundError:
+            return Path(name)
+        except OSError:  # the connection fails as well, with its reason
+            pass
+        return None
+
     def now(self) -> ColumnElement[float]:
         """The cloud clock. Leases, deadlines and heartbeats are compared with it."""
         return self._now

@@ -56,6 +56,8 @@ def version(db: Database) -> str | None:
     """Returns the database's revision; None if it has no tables of minova. Raises ServiceUnavailable if it does not
     answer.
     """
+    if db.missing_file is not None:
+        return None
     with db.read() as session:
         return _read_revision(session.connection()).current
 
@@ -84,15 +86,23 @@ def require_schema(db: Database) -> None:
     """Raises SchemaMismatch if there are no tables, or they are too old or too new. Its text says what to do."""
     revision, head_revision = checked(db), head()
     if revision is None:
-        raise errors.SchemaMismatch(f"The database has no tables of minova. Run: {COMMAND}")
+        raise no_tables(db)
     if int(revision) < int(head_revision):
         raise errors.SchemaMismatch(f"The database has schema {revision}; {head_revision} is needed. Run: {COMMAND}")
+
+
+def no_tables(db: Database) -> errors.SchemaMismatch:
+    file = db.missing_file
+    what = "The database has no tables of minova" if file is None else f"There is no file {file} of the database"
+    return errors.SchemaMismatch(f"{what}. Run: {COMMAND}")
 
 
 def checked(db: Database) -> str | None:
     """Returns the revision. Raises SchemaMismatch if it is not one of minova's, or this minova cannot work with it
     because it is newer.
     """
+    if db.missing_file is not None:
+        return None
     with db.read() as session:
         return checked_on(session.connection())
 

@@ -71,7 +71,9 @@ def test_tables_that_are_not_there_are_to_be_made_by_a_command(tmp_path: Path, n
     text = f"[DEFAULT]\nstate_path = {tmp_path}\n[database]\nconnection = sqlite:///{tmp_path}/minova.sqlite\n"
     code, lines = start_output(name, tmp_path, text)
     assert code == 1
-    assert lines[-1] == f"{name}: The database has no tables of minova. Run: minova-manage db upgrade"
+    assert (
+        lines[-1] == f"{name}: There is no file {tmp_path}/minova.sqlite of the database. Run: minova-manage db upgrade"
+    )
     assert "Traceback" not in "\n".join(lines)
 
 
