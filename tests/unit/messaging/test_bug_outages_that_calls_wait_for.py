@@ -72,7 +72,8 @@ def test_a_call_for_a_person_does_not_wait() -> None:
 
 
 def no_queue() -> Exception:
-    return oslo_messaging.MessageUndeliverable(None, "nova", "conductor", None)
+    error: Exception = oslo_messaging.MessageUndeliverable(None, "nova", "conductor", None)
+    return error
 
 
 def test_bug_each_kind_of_work_warned_that_its_peer_had_never_listened(caplog: pytest.LogCaptureFixture) -> None:
