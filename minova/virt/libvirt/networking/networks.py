@@ -29,7 +29,8 @@ from minova.virt.namespaces.network import LocalNetwork, NetworkRecord, host_of,
 
 LOG = logging.getLogger(__name__)
 _PREFIX = network_name("")
-# A network of earlier releases: its bridge had the address of the metadata service.
+# A network of an earlier form, whose bridge had the address of the metadata service. Namespaces have it now, and no guest reaches
+# it on the host.
 _FORMER_METADATA = "minova-metadata"
 
 
@@ -266,16 +267,18 @@ class LocalNetworks:
 
     def _sweep(self, connection: Any, records: Mapping[str, NetworkRecord]) -> None:
         """Remove namespaces without a network of libvirt: left by a crash, or by its removal by hand. Where there is a
-        bridge, another libvirtd of this machine has the network.
+        bridge, another libvirtd of this machine has the network. Remove what earlier releases gave the host.
         """
-        names = {network.name() for network in connection.listAllNetworks()}
+        networks = {network.name(): network for network in connection.listAllNetworks()}
+        if _FORMER_METADATA in networks:
+            _remove(networks[_FORMER_METADATA])
         there = self._interfaces()
         for network_id, record in records.items():
             if record.network.over:
                 self._sweep_bridge(connection, record)
                 continue
             name = network_name(network_id)
-            if name not in names and bridge_name(network_id) not in there and not _is_used(connection, name, ""):
+            if name not in networks and bridge_name(network_id) not in there and not _is_used(connection, name, ""):
                 self._namespaces.remove(network_id)
 
     def _sweep_bridge(self, connection: Any, record: NetworkRecord) -> None:
@@ -350,9 +353,6 @@ class LocalNetworks:
             self._namespaces.ensure(self._network_of(vif), "" if mac is None else mac.get("address", "").lower())
         for domain in connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
             self.lost.plug_all(connection, domain, vif.network_id)
-        former = _by_name(connection, _FORMER_METADATA)
-        if former is not None:
-            _remove(former)
 
     def _log_change(self, name: str, mtu: int) -> None:
         """Log once for each change that it waits for the guests."""
@@ -394,16 +394,6 @@ def _is_former(network: Any) -> bool:
 def _mtu(network: Any) -> int:
     mtu = ET.fromstring(network.XMLDesc()).find("mtu")
     return 1500 if mtu is None else int(mtu.get("size", "1500"))
-
-
-def _by_name(connection: Any, name: str) -> Any:
-    """Returns the network, or None if there is none."""
-    try:
-        return connection.networkLookupByName(name)
-    except libvirt.libvirtError as error:
-        if error.get_error_code() == libvirt.VIR_ERR_NO_NETWORK:
-            return None
-        raise
 
 
 def _lookup(connection: Any, network_id: str) -> Any:
