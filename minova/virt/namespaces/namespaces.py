@@ -28,7 +28,7 @@ from minova.codecs import Decoder
 from minova.errors import HypervisorError
 from minova.objects.guests.guest_metadata import ADDRESS, PORT
 from minova.objects.network.addresses import link_local
-from minova.virt.namespaces import dnsmasq, rules
+from minova.virt.namespaces import dnsmasq, rules, shares
 from minova.virt.namespaces.host_routes import overlapping, routes_of_host
 from minova.virt.namespaces.kernel import NAMED, OWN, ip, run, within
 from minova.virt.namespaces.network import (
@@ -91,7 +91,7 @@ class NetworkNamespaces:
         self._suffix = suffix
         self._bridges = bridges
         self._lock = threading.Lock()
-        self._applied = self._applied_to_bridges = ""
+        self._applied = self._applied_to_bridges = self._applied_shares = ""
         # By network: the rules in its namespace.
         self._applied_inside: dict[str, str] = {}
         self._round = 0
@@ -172,7 +172,7 @@ class NetworkNamespaces:
         host each time, those of a network each ROUNDS times.
         """
         with self._alone():
-            self._applied = self._applied_to_bridges = ""
+            self._applied = self._applied_to_bridges = self._applied_shares = ""
             self._round = (self._round + 1) % ROUNDS
             records = self.records()
             masters = within(self._host, _masters)
@@ -328,6 +328,10 @@ class NetworkNamespaces:
         if of_bridges != self._applied_to_bridges:
             within(self._host, lambda: run(["nft", "-f", "-"], of_bridges))
             self._applied_to_bridges = of_bridges
+        of_shares = shares.of_host(shares.table_size()) if records or zones else shares.no_rules()
+        if of_shares != self._applied_shares:
+            within(self._host, lambda: run(["nft", "-f", "-"], of_shares))
+            self._applied_shares = of_shares
 
     def _change_host(self, text: str, *, served: bool) -> None:
         run(["nft", "-f", "-"], text)

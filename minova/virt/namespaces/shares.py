@@ -1,0 +1,98 @@
+"""Shares of the host's table of connections, as text for `nft`: what one network and one interface may have open, so that one
+guest does not fill the table for all.
+
+The kernel gives up connections that were never answered, or are closed, when the table is full. So only those count that guests
+of this host open, and not what reaches them from outside: a flood of it takes nothing away from them.
+
+    table bridge    marks frames that come from a device of a guest
+    table inet      counts the connections that these open, and those that come from a namespace to the host
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from minova.virt.namespaces.network import UPLINK
+
+TABLE = "minova-shares"
+# Of the table: for one network, and for one MAC address on it. A routed connection has an entry on its bridge and one to the host.
+OF_A_NETWORK, OF_AN_INTERFACE = 8, 16
+# The kernel walks through a list of connections to count them, so each share has so many short lists instead of a long one.
+LISTS = 256
+_MAX = Path("/proc/sys/net/netfilter/nf_conntrack_max")
+_DEFAULT_MAX = 1 << 16
+# The mark of a frame from a guest, until it is counted.
+_MARK = 0x6D6E0000
+# The most lists: if those of interfaces are used up by forged addresses, the share of the network still holds.
+_OF_NETWORKS, _OF_INTERFACES = 1 << 20, 1 << 17
+# Protocols whose packets always have two numbers of 16 bits first.
+_WITH_PORTS = "{ tcp, udp, udplite, sctp, dccp, icmp, icmpv6 }"
+
+
+def table_size() -> int:
+    """Returns how many connections the host tracks."""
+    try:
+        return int(_MAX.read_text())
+    except FileNotFoundError:  # tracking is not loaded yet
+        return _DEFAULT_MAX
+
+
+def of_host(size: int) -> str:
+    """Returns the rules for a table of this size. They keep the sets with their counts: new sets would let each network have
+    its connections once more.
+    """
+    networks, interfaces = (max(size // share // LISTS, 1) for share in (OF_A_NETWORK, OF_AN_INTERFACE))
+    # The first packet: others of a connection that nothing answers are new, too.
+    is_first = "ct state new ct status & confirmed == 0"
+    lines = [
+        *(f"table {family} {TABLE}\nflush table {family} {TABLE}" for family in ("inet", "bridge")),
+        f"table inet {TABLE} {{",
+        f"set networks {{ typeof iif . meta mark; size {_OF_NETWORKS}; flags dynamic; }}",
+        f"set interfaces {{ typeof iif . ether saddr . meta mark; size {_OF_INTERFACES}; flags dynamic; }}",
+        "chain of_network {",
+        *_counted("networks", "iif", networks),
+        "}",
+        "chain of_interface {",
+        *_counted("interfaces", "iif . ether saddr", interfaces),
+        "}",
+        "chain from_guest {",
+        "meta mark set 0",
+        f"{is_first} jump of_interface",
+        f"{is_first} jump of_network",
+        "}",
+        "chain prerouting {",
+        # Tracked, and not yet seen by rules of the operator.
+        "type filter hook prerouting priority -190; policy accept;",
+        f"meta mark {_MARK} goto from_guest",
+        f'iifname "{UPLINK}*" {is_first} jump of_network',
+        "}",
+        "}",
+        f"table bridge {TABLE} {{",
+        "chain prerouting {",
+        "type filter hook prerouting priority -300; policy accept;",
+        f'iifname "tap*" meta mark set {_MARK}',
+        "}",
+        # Where the host does not filter frames of bridges by their addresses, the mark ends here.
+        *(
+            f"chain {hook} {{\ntype filter hook {hook} priority -300; policy accept;\nmeta mark {_MARK} meta mark set 0\n}}"
+            for hook in ("forward", "input")
+        ),
+        "}",
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _counted(name: str, key: str, limit: int) -> Iterator[str]:
+    """Yields what drops a connection if its share is used up. Without a seed, the kernel takes a random one: guests cannot
+    choose a list.
+    """
+    for version in ("ip", "ip6"):
+        ends = f"{version} saddr . {version} daddr"
+        for protocols, of in (("", f"{ends} . th sport . th dport"), ("!= ", ends)):
+            yield (
+                f"meta l4proto {protocols}{_WITH_PORTS} add @{name} "
+                f"{{ {key} . jhash {of} mod {LISTS} ct count over {limit} }} drop"
+            )
+
+
+def no_rules() -> str:
+    return "".join(f"table {family} {TABLE}\ndelete table {family} {TABLE}\n" for family in ("inet", "bridge"))
