@@ -240,7 +240,9 @@ def test_guests_get_their_addresses_and_reach_each_other_and_their_host(
 
     for with_metadata in (False, True):
         former_mac = make_former(server, local.lost, with_metadata=with_metadata)
-        gateway = "ping -c 1 -w 20 10.77.1.1 >/dev/null && grep '^10.77.1.1 ' /proc/net/arp | tr -s ' ' | cut -d ' ' -f 4"
+        gateway = (
+            "ping -c 1 -w 20 10.77.1.1 >/dev/null && grep '^10.77.1.1 ' /proc/net/arp | tr -s ' ' | cut -d ' ' -f 4"
+        )
         assert inside.ask("ip neigh flush dev eth0 >/dev/null 2>&1; " + gateway) == former_mac
         assert ("169.254.169.254" in on_host(server, "ip", "address")) == with_metadata
         begun = time.monotonic()
