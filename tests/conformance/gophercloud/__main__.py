@@ -1,4 +1,4 @@
-"""gophercloud's acceptance tests of Networking over HTTP, unchanged: against a minova of its own with Keystone and Glance.
+"""gophercloud's acceptance tests of Compute, Image, Placement and Networking over HTTP, unchanged: against a minova of its own with Keystone and Glance.
 
     python -m tests.conformance.gophercloud [PACKAGE ...]
 
@@ -23,6 +23,9 @@ SOURCE = "/usr/share/gocode"
 ROOT = "github.com/gophercloud/gophercloud/acceptance/openstack/"
 _EXTENSIONS = "networking/v2/extensions"
 PACKAGES = (
+    "compute/v2",
+    "imageservice/v2",
+    "placement/v1",
     "networking/v2",
     _EXTENSIONS,
     *(
@@ -35,15 +38,15 @@ PACKAGES = (
 )
 # {the beginning of "package.test": why it fails}
 REASONS: Mapping[str, str] = {
-    "v2.TestExtensionGet": "it reads the extension router, which is not served",
-    "v2.TestNetworksExternalList": "no network is external: routers and floating addresses are not served",
-    "v2.TestPortsWithExtraDHCPOptsCRUD": "its options are none of DHCP, and no host could serve them",
+    "networking/v2.TestExtensionGet": "it reads the extension router, which is not served",
+    "networking/v2.TestNetworksExternalList": "no network is external: routers and floating addresses are not served",
+    "networking/v2.TestPortsWithExtraDHCPOptsCRUD": "its options are none of DHCP, and no host could serve them",
     "agents.": "agents are computes: there is no DHCP agent to choose",
     "portsbinding.": "its profile describes hardware, which is not served",
     "layer3.": "routers, floating addresses and address scopes are not served",
     "rbacpolicies.": "RBAC policies are not served",
     "trunks.": "trunks are not served",
-    "policies.": "QoS policies are not served",
+    "qos/policies.": "QoS policies are not served",
     "dns.": "no DNS service outside knows guests",
     "vlantransparent.": "guests have no VLANs of their own",
 }
@@ -105,7 +108,7 @@ def _run(package: str, environment: Mapping[str, str]) -> Iterable[Result]:
             ended[test] = event["Action"]
     if not ended:
         raise SystemExit(f"{package} did not run:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
-    name = package.rpartition("/")[2]
+    name = package.removeprefix(f"{_EXTENSIONS}/")
     return [Result(f"{name}.{test}", action, outputs[test]) for test, action in ended.items()]
 
 

@@ -99,7 +99,7 @@ def life(
 
     def act(name: str, vm_state: str, *more: Any) -> None:
         def work() -> None:
-            getattr(driver, name)(server, *more)
+            getattr(driver, name.partition(" ")[0])(server, *more)
             reach(vm_state)
 
         call(name, work)
@@ -122,6 +122,8 @@ def life(
     act("ex_unrescue", "active")
     act("ex_rebuild", "active", images[0])
     act("ex_resize", "resized", sizes[1])
+    act("ex_revert_resize", "active")
+    act("ex_resize once more", "resized", sizes[1])
     act("ex_confirm_resize", "active")
     call("create_image", lambda: driver.create_image(server, "snapshot"))
     call("destroy_node", lambda: driver.destroy_node(server))
