@@ -106,7 +106,7 @@ ALWAYS: dict[str, str] = {
     "Unavailable console type spice": _CONSOLES,
     "There is no such action: addFloatingIp": _NEUTRON,
     "There is no such action: removeFloatingIp": _NEUTRON,
-    "There is no such action: injectNetworkInfo": "no guest takes it; Nova with libvirt takes the request, and its compute fails",
+    "There is no such action: injectNetworkInfo": "no guest takes it: Nova with libvirt takes the request and does nothing",
     "does not support preserving ephemeral partitions": _DRIVER,
     "-----BEGIN PRIVATE KEY-----": "the private key is in PKCS #8, as OpenSSL 3 writes it for Nova",
 }
