@@ -38,6 +38,15 @@ PACKAGES = (
 )
 # {the beginning of "package.test": why it fails}
 REASONS: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            *("compute/v2.TestBootFromNewVolume", "compute/v2.TestBootFromExistingVolume"),
+            *("compute/v2.TestBootFromNewCustomizedVolume", "compute/v2.TestAttachNewVolume"),
+            *("compute/v2.TestAttachExistingVolume", "compute/v2.TestVolumeAttachAttachment"),
+        ),
+        "there is no volume service",
+    ),
+    "compute/v2.TestFloatingIPs": "there are no routers and no floating addresses",
     "networking/v2.TestExtensionGet": "it reads the extension router, which is not served",
     "networking/v2.TestNetworksExternalList": "no network is external: routers and floating addresses are not served",
     "networking/v2.TestPortsWithExtraDHCPOptsCRUD": "its options are none of DHCP, and no host could serve them",
@@ -90,6 +99,7 @@ def _login(made: Cloud) -> dict[str, str]:
         "OS_NETWORK_NAME": "tempest-shared",
         "OS_EXTGW_ID": "none",
         "OS_POOL_NAME": "none",
+        "OS_LIVE_MIGRATE": "true",
     }
 
 
