@@ -9,8 +9,6 @@ _MIGRATIONS = "Nova's tests pretend migrations"
 _DRIVER = "as Nova's libvirt driver; Nova's test pretends another one"
 _PORT = "Nova's test pretends a port"
 _CONSOLES = "consoles are VNC and serial"
-_DOWN = "Nova's test pretends that a host is down"
-_OTHER_HOST = "Nova's test pretends that the server's own host is another one"
 _EXTENSIONS = "what is served stands there, and nothing else"
 # Folders whose tests do not run.
 NOT_SERVED: dict[str, str] = {
@@ -38,10 +36,6 @@ EXPLAINED: tuple[tuple[str, str, str], ...] = (
     ("os-attach-interfaces/*", "ce531f90-199f-48c0-816c-13e38010b442", _PORT),
     ("os-attach-interfaces/*", VALUES, _PORT),
     ("os-migrations/*", "", _MIGRATIONS),
-    ("os-evacuate/*", "is still in use", _DOWN),
-    ("os-evacuate/*", "400 instead of 200", _DOWN),
-    ("os-migrate-server/*live-migrate-server*", "to current host", _OTHER_HOST),
-    ("server-migrations/*live-migrate-server*", "to current host", _OTHER_HOST),
     ("server-migrations/*", "409", _MIGRATIONS),
     ("os-console-output/*", VALUES, "the text of Nova's fake console"),
     ("os-hypervisors/*-with-servers-*", "in template:", "Nova's test pretends servers"),
