@@ -95,6 +95,8 @@ OF_USERS = (
     "server remove port vm story-port",
     "server add fixed ip vm story-net --fixed-ip-address 10.77.0.77",
     "server remove network vm story-net",
+    # As in Nova, a detachment is answered before it ends. Until then stopping the server gets 409.
+    "until '' port list --server vm --network story-net -f value -c ID",
     *then("SHUTOFF", "server stop vm"),
     *then("ACTIVE", "server start vm"),
     *then("PAUSED", "server pause vm"),
