@@ -14,11 +14,14 @@ from minova.virt.namespaces.network import PORT as INTO_BRIDGE
 TABLE = "minova"
 # The most connections that one interface has to the metadata service, whatever its addresses. More are refused.
 CONNECTIONS_OF_A_PORT = 64
+# Interfaces of a network that have such connections at one time: more than it may have connections. The kernel makes room for
+# so many at once.
+_ASKING = 512
 _LINK_LOCAL = "169.254.0.0/16"
 
 
 def of_network(record: NetworkRecord) -> str:
-    """Returns the rules in the namespace of a network. They keep the set `askers` with its counts: a new set would let
+    """Returns the rules in the namespace of a network. They keep the set `asking` with its counts: a new set would let
     each interface have its connections once more.
     """
     network = record.network
@@ -27,11 +30,11 @@ def of_network(record: NetworkRecord) -> str:
     servers = [*gateways, *([ADDRESS] if network.linked else [])]
     host = f"iifname {HOST} ip saddr {record.host_end}"
     incoming = ["iifname lo accept", "ct state established,related accept"]
-    askers = "set askers { type ether_addr; flags dynamic; size 65535; }"
+    asking = f"set asking {{ type ether_addr; flags dynamic; size {_ASKING}; }}"
     if every:
         guest = f"iifname {GUESTS} ip saddr {_set(every)}"
         asks = f"{guest} ip daddr {ADDRESS} tcp dport {PORT}"
-        too_many = f"add @askers {{ ether saddr ct count over {CONNECTIONS_OF_A_PORT} }} reject with tcp reset"
+        too_many = f"add @asking {{ ether saddr ct count over {CONNECTIONS_OF_A_PORT} }} reject with tcp reset"
         incoming += [
             f"iifname {GUESTS} udp sport 68 udp dport 67 accept",
             f"{guest} ip daddr {_set(servers)} meta l4proto {{ tcp, udp }} th dport 53 accept",
@@ -51,7 +54,7 @@ def of_network(record: NetworkRecord) -> str:
     translated = [f"oifname {HOST} masquerade", f"iifname {HOST} oifname {GUESTS} masquerade"]
     return f"table inet {TABLE}\nflush table inet {TABLE}\n" + _declared(
         "inet",
-        askers,
+        asking,
         _chain("input", "filter hook input priority filter; policy drop;", incoming),
         _chain("forward", "filter hook forward priority filter; policy drop;", forwarded),
         _chain("postrouting", "nat hook postrouting priority srcnat;", translated),

@@ -17,13 +17,14 @@ TABLE = "minova-shares"
 # Of the table: for one network, and for one MAC address on it. A routed connection has an entry on its bridge and one to the host.
 OF_A_NETWORK, OF_AN_INTERFACE = 8, 16
 # The kernel walks through a list of connections to count them, so each share has so many short lists instead of a long one.
-LISTS = 256
+LISTS = 128
 _MAX = Path("/proc/sys/net/netfilter/nf_conntrack_max")
 _DEFAULT_MAX = 1 << 16
 # The mark of a frame from a guest, until it is counted.
 _MARK = 0x6D6E0000
-# The most lists: if those of interfaces are used up by forged addresses, the share of the network still holds.
-_OF_NETWORKS, _OF_INTERFACES = 1 << 20, 1 << 17
+# The most lists of networks, and of interfaces, that have connections: the kernel makes room for them at once, 1 MB each. If
+# those of interfaces are used up by forged addresses, the share of the network still holds.
+_ELEMENTS = 1 << 16
 # Protocols whose packets always have two numbers of 16 bits first.
 _WITH_PORTS = "{ tcp, udp, udplite, sctp, dccp, icmp, icmpv6 }"
 
@@ -46,13 +47,13 @@ def of_host(size: int) -> str:
     lines = [
         *(f"table {family} {TABLE}\nflush table {family} {TABLE}" for family in ("inet", "bridge")),
         f"table inet {TABLE} {{",
-        f"set networks {{ typeof iif . meta mark; size {_OF_NETWORKS}; flags dynamic; }}",
-        f"set interfaces {{ typeof iif . ether saddr . meta mark; size {_OF_INTERFACES}; flags dynamic; }}",
+        f"set by_network {{ typeof iif . meta mark; size {_ELEMENTS}; flags dynamic; }}",
+        f"set by_interface {{ typeof iif . ether saddr . meta mark; size {_ELEMENTS}; flags dynamic; }}",
         "chain of_network {",
-        *_counted("networks", "iif", networks),
+        *_counted("by_network", "iif", networks),
         "}",
         "chain of_interface {",
-        *_counted("interfaces", "iif . ether saddr", interfaces),
+        *_counted("by_interface", "iif . ether saddr", interfaces),
         "}",
         "chain from_guest {",
         "meta mark set 0",

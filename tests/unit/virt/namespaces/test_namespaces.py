@@ -1,11 +1,12 @@
 """Values of the namespaces of local networks, which a process with root's rights takes from one without them."""
 
+import re
 import uuid
 from pathlib import Path
 
 import pytest
 
-from minova.virt.namespaces import dnsmasq
+from minova.virt.namespaces import dnsmasq, rules, shares
 from minova.virt.namespaces.namespaces import NetworkNamespaces
 from minova.virt.namespaces.network import (
     GuestInterface,
@@ -60,3 +61,13 @@ def test_only_bridges_of_the_configuration_are_tracked(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="bridge_mappings"):
             NetworkNamespaces(tmp_path, bridges=lambda: {"br0"}).track([name])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_bug_a_set_in_each_namespace_took_two_megabytes_of_the_kernel() -> None:
+    """The kernel makes a table for as many elements as the set may have, before it has any."""
+    subnet = HostSubnet(cidr="10.0.0.0/24", gateway="10.0.0.1")
+    network = LocalNetwork(network_id=str(uuid.uuid4()), subnets=(subnet,))
+    text = rules.of_network(NetworkRecord(network=network, index=0, mac=network.mac))
+    assert 0 < sum(map(int, re.findall(r"size (\d+)", text))) <= 1024
+    of_host = shares.of_host(1 << 18)
+    assert 0 < sum(map(int, re.findall(r"size (\d+)", of_host))) <= 1 << 17
