@@ -207,8 +207,16 @@ def make_manager(
     live = LivePhases(
         host, guarded, guarded_conductor, move_images, nodes, move_records, builder.vif_plug_waiter, ticks
     )
-    phases, reported = {**cold.phases(), **live.phases()}, {**cold.reported(), **live.reported()}
-    moves = MoveRunner(host, guarded_conductor, builder.domains, phases, reported, clock=ticks, repeat=repeat)
+    moves = MoveRunner(
+        host,
+        guarded_conductor,
+        builder.domains,
+        {**cold.phases(), **live.phases()},
+        {**cold.reported(), **live.reported()},
+        given_up={**cold.given_up(), **live.given_up()},
+        clock=ticks,
+        repeat=repeat,
+    )
     guest_starts = GuestStarts(
         guarded,
         workers,

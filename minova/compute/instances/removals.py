@@ -53,14 +53,14 @@ class Removals:
         """
         with self._domains.locked(instance_uuid):
             self._domains.destroy(instance_uuid, self._row_of_removal(ctx, instance_uuid))
-            self._nodes.release(ctx, instance_uuid)
+            self._nodes.forget(ctx, instance_uuid)
             self._repeat(
                 "instance_deleted",
                 lambda: self._conductor.instance_deleted(ctx, instance_uuid=instance_uuid, host=self._host),
                 REMOVAL_PATIENCE,
             )
-            # An audit between the release and the report has counted the instance again from its row.
-            self._nodes.release(ctx, instance_uuid)
+            # An audit between the two has counted the instance again from its row.
+            self._nodes.forget(ctx, instance_uuid)
             self._attempts.removed(instance_uuid)
             LOG.info("Instance %s is removed", instance_uuid)
 

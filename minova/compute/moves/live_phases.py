@@ -65,6 +65,9 @@ class LivePhases:
     def reported(self) -> Mapping[MovePhase, Reported]:
         return {MovePhase.MIGRATE: self._records.note_left}
 
+    def given_up(self) -> Mapping[MovePhase, Reported]:
+        return {MovePhase.CHECK: self._records.note_given_up}
+
     # -- forward ---------------------------------------------------------------------------------------------------
 
     def _describe(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:

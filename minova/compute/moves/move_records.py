@@ -33,6 +33,11 @@ class MoveRecords:
         gone = msgspec.structs.replace(move.instance, host=migration.dest_compute, node=migration.dest_node)
         self.note(ctx, gone, migration, migration.source_node)
 
+    def note_given_up(self, ctx: RequestContext, move: MoveMessage) -> None:
+        """The move has ended, or goes to another host, since this destination has claimed."""
+        migration = msgspec.structs.replace(move.migration, status="error")
+        self.note(ctx, move.instance, migration, migration.dest_node or "")
+
     def keep(self, instance: Instance, migration: Migration, node: str, state: PowerState) -> None:
         """So that a restored database can know the guest again. Its actions stay known on the same host."""
         record = self._records.of(instance.uuid) or GuestRecord(instance=instance, attempt=0, node=node)

@@ -106,6 +106,9 @@ class ColdPhases:
     def reported(self) -> Mapping[MovePhase, Reported]:
         return {MovePhase.RELEASE: self._records.note_left}
 
+    def given_up(self) -> Mapping[MovePhase, Reported]:
+        return {MovePhase.CLAIM: self._records.note_given_up}
+
     # -- forward ---------------------------------------------------------------------------------------------------
 
     def _claim(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:

@@ -52,7 +52,9 @@ class PhaseCheck:
 
 
 class MoveRunner:
-    """`reported`: what follows on a phase once a conductor has its report. `clock` returns monotonic seconds."""
+    """`reported`: what follows on a phase once a conductor has its report; `given_up`: if the move has left that phase before.
+    `clock` returns monotonic seconds.
+    """
 
     def __init__(
         self,
@@ -62,6 +64,7 @@ class MoveRunner:
         phases: Mapping[MovePhase, Phase],
         reported: Mapping[MovePhase, Reported],
         *,
+        given_up: Mapping[MovePhase, Reported],
         clock: Callable[[], float] = time.monotonic,
         repeat: ConductorRetry | None = None,
     ) -> None:
@@ -70,6 +73,7 @@ class MoveRunner:
         self._domains = domains
         self._phases = phases
         self._reported = reported
+        self._given_up = given_up
         self._clock = clock
         self._repeat = repeat or ConductorRetry()
         self._running: dict[str, PhaseCheck] = {}
@@ -87,8 +91,8 @@ class MoveRunner:
                 return
             finally:
                 del self._running[uuid]
-            self._repeat("phase_ended", lambda: self._end(ctx, move, result), PATIENCE)
-            reported = self._reported.get(move.phase)
+            counts = self._repeat("phase_ended", lambda: self._end(ctx, move, result), PATIENCE)
+            reported = (self._reported if counts else self._given_up).get(move.phase)
             # A deletion meanwhile has ended the move, and its removal knows nothing of what would be noted now.
             if reported is not None and result.failure is None and not check.cancelled.is_set():
                 reported(ctx, move)
@@ -123,5 +127,5 @@ class MoveRunner:
     def _begin(self, ctx: RequestContext, move: MoveMessage) -> None:
         self._conductor.begin_phase(ctx, phase=move.phase_key, host=self._host)
 
-    def _end(self, ctx: RequestContext, move: MoveMessage, result: PhaseResult) -> None:
-        self._conductor.phase_ended(ctx, phase=move.phase_key, host=self._host, result=result)
+    def _end(self, ctx: RequestContext, move: MoveMessage, result: PhaseResult) -> bool:
+        return self._conductor.phase_ended(ctx, phase=move.phase_key, host=self._host, result=result)

@@ -140,6 +140,11 @@ class Nodes:
         for tracker in self.trackers():
             tracker.release(ctx, instance_uuid)
 
+    def forget(self, ctx: RequestContext, instance_uuid: str) -> None:
+        """Stop counting a deleted instance, and what its move holds, on every node."""
+        for tracker in self.trackers():
+            tracker.forget(ctx, instance_uuid)
+
     def save(self, ctx: RequestContext) -> None:
         """Write the rows whose usage changed since they were written."""
         for tracker in self.trackers():

@@ -370,6 +370,18 @@ class ResourceTracker:
             ctx, lambda node_usage: steps.with_freed(steps.without_instance(node_usage, instance_uuid), instance_uuid)
         )
 
+    def forget(self, ctx: RequestContext, instance_uuid: str) -> None:
+        """Stop counting a deleted instance, and what its move holds here. A row that cannot be written now is written later."""
+
+        def change(node_usage: NodeUsage) -> NodeUsage:
+            after = steps.with_freed(steps.without_instance(node_usage, instance_uuid), instance_uuid)
+            for move in node_usage.migrations.values():
+                if move.side.migration.instance_uuid == instance_uuid:
+                    after = steps.without_migration(after, move.side.migration.uuid)
+            return after
+
+        self._change(ctx, change)
+
     def note_move(
         self, ctx: RequestContext, instance: Instance, migration: Migration, settled: Instance | None = None
     ) -> None:

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, delete, or_, select, update
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.conductor.compute_messages import BuildPlan, build_plan_of
+from minova.codecs import Decoder
 from minova.conductor.hosts.liveness import COMPUTE
 from minova.db.hosts import identity, services
 from minova.db.models import (
@@ -19,13 +19,25 @@ from minova.db.models import (
     ResourceProvider,
     Service,
     Task,
+    TaskStep,
 )
-from minova.objects.requests.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec, Selection
 from minova.objects.servers.migration import Migration as MigrationObject
 from minova.placement import changes
 from minova.placement.providers import of_node as providers
 
 replace = msgspec.structs.replace
+
+
+class _Places(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The hosts in the plan of a build or a move."""
+
+    host: str | None = None
+    alternates: tuple[Selection, ...] = ()
+    tried: tuple[tuple[str, str], ...] = ()
+
+
+_PLACES = Decoder(_Places)
 
 
 class Renaming(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,16 +173,16 @@ def _rename_migrations(session: Session, renaming: Renaming) -> None:
 
 
 def _rename_tasks(session: Session, renaming: Renaming) -> None:
-    """Renames the host in tasks that wait for it, and in builds that may still go there, with their request specs."""
+    """Renames the host in tasks that wait for it, and in builds and moves that may still go there, with their request specs."""
     reservations = set()
     for task in session.scalars(select(Task).order_by(Task.instance_uuid).with_for_update()):
         task.host, task.node = renaming.place(task.host, task.node)
         if task.kind == "build":
             reservations.add(task.reservation_id)
-            before = build_plan_of(task)
-            after = _renamed_plan(before, renaming)
-            if after != before:
-                task.payload = msgspec.to_builtins(after)
+        if task.kind == "build" or task.step == TaskStep.MOVE:
+            renamed = task.payload | msgspec.to_builtins(_renamed_places(_PLACES.from_builtins(task.payload), renaming))
+            if renamed != task.payload:
+                task.payload = renamed
     for reservation_id in sorted(reservations):
         row = session.get(RequestSpecRow, reservation_id)
         if row is not None and (spec := _renamed_spec(row.spec, renaming)) != row.spec:
@@ -178,13 +190,17 @@ def _rename_tasks(session: Session, renaming: Renaming) -> None:
     session.flush()
 
 
-def _renamed_plan(plan: BuildPlan, renaming: Renaming) -> BuildPlan:
+def _renamed_places(places: _Places, renaming: Renaming) -> _Places:
     alternates = []
-    for alternate in plan.alternates:
+    for alternate in places.alternates:
         host, node = renaming.place(alternate.host, alternate.node)
         alternates.append(replace(alternate, host=host or "", node=node or ""))
-    tried = tuple(renaming.place(host, node) for host, node in plan.tried)
-    return replace(plan, alternates=tuple(alternates), tried=tuple((host or "", node or "") for host, node in tried))
+    tried = tuple(renaming.place(host, node) for host, node in places.tried)
+    return _Places(
+        host=renaming.place(places.host, None)[0],
+        alternates=tuple(alternates),
+        tried=tuple((host or "", node or "") for host, node in tried),
+    )
 
 
 def _renamed_spec(spec: RequestSpec, renaming: Renaming) -> RequestSpec:

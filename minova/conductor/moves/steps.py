@@ -36,7 +36,7 @@ from minova.hardware.demands import demands_of
 from minova.objects.requests.request_spec import Selection
 from minova.objects.servers.failures import CAUSED_BY_REQUEST, Failure, kind_of
 from minova.objects.servers.live_migration import LiveProgress
-from minova.objects.servers.migration import Hold, Migration
+from minova.objects.servers.migration import GIVEN_UP, Hold, Migration
 from minova.objects.servers.moves import (
     BEFORE_SWITCH,
     MigrationOrder,
@@ -134,12 +134,17 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
                 f"Migration {phase.migration_uuid} is not in phase {phase.phase} of attempt {phase.attempt} on {host}"
             )
 
-    def phase_ended(self, ctx: RequestContext, phase: PhaseKey, host: str, result: PhaseResult) -> None:
+    def phase_ended(self, ctx: RequestContext, phase: PhaseKey, host: str, result: PhaseResult) -> bool:
         """Reports that arrive at the same time share a transaction."""
         down = self._liveness.down_hosts()
-        self._send(self._reports.run(_Report(ctx=ctx, phase=phase, host=host, result=result, down=down)))
+        sent = self._reports.run(_Report(ctx=ctx, phase=phase, host=host, result=result, down=down))
+        self._send(sent)
         if phase.phase in live_plan.PHASES:
             self.let_in()
+        # A report that has led to a message was not stale.
+        if sent is not None or phase.phase not in _TRIED:
+            return True
+        return self._worker.run(lambda session: _keeps_claim(session, phase, host))
 
     def _write(self, session: Session, reports: Sequence[_Report]) -> list[MoveDispatch | None]:
         """Returns the message to send after each report."""
@@ -526,6 +531,17 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
                 self.phase_ended(sent.ctx, message.phase_key, sent.host, result)
                 return
         self._computes.move(sent.ctx, sent.host, message)
+
+
+def _keeps_claim(session: Session, phase: PhaseKey, host: str) -> bool:
+    """Whether what the host has claimed for a move counts still."""
+    move = lock(session, phase.instance_uuid)
+    migration = migrations.find(session, phase.migration_uuid)
+    if migration is None or (migration.dest_compute, migration.attempt) != (host, phase.attempt):
+        return False
+    if move is not None and move.migration.uuid == migration.uuid:
+        return move.plan.claimed or move.plan.phase in _TRIED
+    return migration.status not in GIVEN_UP
 
 
 def _has_copy(move: LockedMove) -> bool:

@@ -84,6 +84,8 @@ NOT_IN_PROGRESS = frozenset(
 )
 # Statuses of migrations that nothing continues.
 ENDED = NOT_IN_PROGRESS - {"accepted", "queued"}
+# Statuses of migrations that have failed or were cancelled.
+GIVEN_UP = frozenset({"error", "failed", "cancelled"})
 # In these statuses the guest runs at the source as before.
 UNTOUCHED = frozenset({"accepted", "queued", "pre-migrating"})
 # From these statuses on, the instance's row has the destination and the new flavor.

@@ -48,8 +48,11 @@ class MovePhasesApi(Protocol):
         ...
 
     @call(since="1.9")
-    def phase_ended(self, ctx: RequestContext, *, phase: PhaseKey, host: Line, result: PhaseResult) -> None:
-        """The host has done this phase of the move, or could not. Idempotent; a stale report is ignored."""
+    def phase_ended(self, ctx: RequestContext, *, phase: PhaseKey, host: Line, result: PhaseResult) -> bool:
+        """The host has done this phase of the move, or could not. Idempotent; a stale report is ignored.
+
+        Returns False if the move was given up while the host claimed for it: the claim counts no more.
+        """
         ...
 
     @call(since="1.9")

@@ -35,7 +35,8 @@ MOVE = MoveMessage(
 class Conductor:
     def begin_phase(self, ctx: RequestContext, phase: PhaseKey, host: str) -> None: ...
 
-    def phase_ended(self, ctx: RequestContext, phase: PhaseKey, host: str, result: PhaseResult) -> None: ...
+    def phase_ended(self, ctx: RequestContext, phase: PhaseKey, host: str, result: PhaseResult) -> bool:
+        return True
 
 
 @pytest.mark.parametrize("is_deleted", [False, True])
@@ -53,6 +54,7 @@ def test_bug_source_counts_a_move_whose_server_is_deleted_during_its_release(is_
         Domains(cast(DomainDriver, object())),
         {MovePhase.RELEASE: release},
         {MovePhase.RELEASE: lambda ctx, move: noted.append(move)},
+        given_up={},
     )
     runner.run(CTX, MOVE)
     assert noted == ([] if is_deleted else [MOVE])
