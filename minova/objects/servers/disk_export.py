@@ -63,6 +63,7 @@ class DiskExport(msgspec.Struct, frozen=True, kw_only=True):
     - `drive_is_cd`: whether the config drive is a CD.
     - `addresses`: of the guest's devices, which it keeps.
     - `base`: the digest of the image on which the root disk is based; None: it has none, or the source does not say.
+    - `based`: whether the root disk is based on an image; None: the source does not say.
     - `secrets`: {kind: mark} of the secrets that open disks and TPM; empty: the source does not know.
     """
 
@@ -77,4 +78,5 @@ class DiskExport(msgspec.Struct, frozen=True, kw_only=True):
     drive_is_cd: bool = True
     addresses: PciAddresses | None = None
     base: FileName | None = None
+    based: bool | None = None
     secrets: Annotated[dict[Annotated[str, Meta(pattern=r"\A[a-z]{1,16}\Z")], SecretMark], Meta(max_length=8)] = {}

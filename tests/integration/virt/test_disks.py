@@ -414,3 +414,36 @@ def test_bug_a_moved_disk_was_put_on_another_image(disks: Disks, base: Path, tmp
     with pytest.raises(ImageUnacceptable, match="another image"):
         moving.make_targets(one, "hv2", 2, source, {}, KEY, other, lambda: None)
     assert not there.folder(one.uuid).exists()
+
+
+def backing(disks: Disks, one: Instance) -> str | None:
+    shown: dict[str, Any] = json.loads(qemu_img("info", "--output=json", disks.folder(one.uuid) / "disk"))
+    return shown.get("backing-filename")
+
+
+def test_bug_target_of_a_copied_disk_was_put_on_the_first_image(disks: Disks, base: Path, tmp_path: Path) -> None:
+    """A copied disk has no cluster where it has zeros. QEMU copies clusters alone, so that an image below would show through."""
+    one, first = instance(), BaseImage.of(instance(), base)
+    shapes = {}
+    for number, copies_image in enumerate([True, False], 2):
+        disks.make(one, first, "hv1", 1, copies_image=copies_image)
+        digest = disks.base_digest(one.uuid)
+        export = DiskExport(host="hv1", attempt=1, base=digest, based=digest is not None)
+        source = LiveSource(xml="", inactive_xml="", cpu_xml=None, sizes={"disk": GB}, export=export)
+        there = Disks(tmp_path / str(number))
+        MovingDisks(there).make_targets(one, "hv2", 2, source, {"disk": "qcow2"}, KEY, first, lambda: None)
+        shapes[copies_image] = backing(there, one)
+    assert shapes == {True: None, False: str(base)}
+
+
+def test_live_migration_from_a_host_that_does_not_say_what_is_below_a_disk(
+    disks: Disks, base: Path, tmp_path: Path
+) -> None:
+    one = instance()
+    source = LiveSource(
+        xml="", inactive_xml="", cpu_xml=None, sizes={"disk": GB}, export=DiskExport(host="hv1", attempt=1)
+    )
+    with pytest.raises(HypervisorError, match="does not say"):
+        MovingDisks(disks).make_targets(
+            one, "hv2", 2, source, {"disk": "qcow2"}, KEY, BaseImage.of(one, base), lambda: None
+        )

@@ -55,7 +55,7 @@ class ColdMigration(LibvirtDomains):
         files = self._moving.files(instance, kept)
         served = [each for _, each in files]
         port = self._exports.start(migration_uuid, key, served, self._disks.program_group)
-        owner = self._moving.owner(instance.uuid)
+        owner, base = self._moving.owner(instance.uuid), self._disks.base_digest(instance.uuid)
         return DiskExport(
             host=owner.host,
             attempt=owner.attempt,
@@ -67,7 +67,8 @@ class ColdMigration(LibvirtDomains):
             vcpus=instance.flavor.vcpus,
             drive_is_cd=owner.drive_is_cd,
             addresses=owner.addresses,
-            base=self._disks.base_digest(instance.uuid),
+            base=base,
+            based=base is not None,
             secrets=self._disks.secrets_in_use(instance.uuid).marks,
         )
 

@@ -63,7 +63,7 @@ class LibvirtMigration(ColdMigration):
             inactive = domain.XMLDesc(_MIGRATABLE | libvirt.VIR_DOMAIN_XML_INACTIVE)
             sizes = {Path(path).name: domain.blockInfo(target)[0] for path, target in targets_of(xml).items()}
         files = self._moving.files_beside(instance)
-        owner = self._moving.owner(instance.uuid)
+        owner, base = self._moving.owner(instance.uuid), self._disks.base_digest(instance.uuid)
         export = DiskExport(
             host=owner.host,
             attempt=owner.attempt,
@@ -72,7 +72,8 @@ class LibvirtMigration(ColdMigration):
             port=self._exports.start(migration_uuid, key, [served for _, served in files], self._disks.program_group),
             files=tuple(file for file, _ in files),
             drive_is_cd=owner.drive_is_cd,
-            base=self._disks.base_digest(instance.uuid),
+            base=base,
+            based=base is not None,
             secrets=self._disks.secrets_in_use(instance.uuid).marks,
         )
         return LiveSource(xml=xml, inactive_xml=inactive, cpu_xml=cpu_of(xml), sizes=sizes, export=export)

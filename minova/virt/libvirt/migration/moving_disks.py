@@ -26,7 +26,6 @@ from minova.virt.libvirt.storage import disk_images, disk_keys, disk_owner, fitt
 from minova.virt.libvirt.storage.disk_images import BaseImage
 from minova.virt.libvirt.storage.disk_owner import DiskOwner, OwnerFile
 from minova.virt.libvirt.storage.disks import DRIVE, Disks, WriteDrive, named_disks
-from minova.virt.libvirt.storage.guest_folders import RESCUE_DISK
 from minova.virt.libvirt.xml.secrets_xml import kinds_of
 
 _LOGS = (console_logs.NAME, console_logs.PREVIOUS)
@@ -157,26 +156,34 @@ class MovingDisks:
                 path = folder / _plain(name)
                 if not path.exists():
                     self._disks.require_room_for(size, what)
-                    self._make_target(path, opened[name], size, base, passphrase)
+                    self._make_target(path, opened[name], size, source.export, base, passphrase)
             with disk_owner.locked(folder) as owner:
                 entry = _require_own(owner, host, attempt)
                 owner.write(msgspec.structs.replace(entry, disk=disk_owner.inode(folder / disk_owner.ROOT_DISK)))
         if base is not None:
             self._disks.share(folder, base)
 
-    def _make_target(self, path: Path, written: str, size: int, base: BaseImage | None, passphrase: str | None) -> None:
+    def _make_target(
+        self,
+        path: Path,
+        written: str,
+        size: int,
+        export: DiskExport,
+        base: BaseImage | None,
+        passphrase: str | None,
+    ) -> None:
         if written != disk_formats.QCOW2:
             with disk_images.new_file(path) as part:
                 with part.open("wb") as file:
                     part.chmod(0o600)
                     file.truncate(size)
                 self._disks.finish(part, size)
-        elif path.name not in {disk_owner.ROOT_DISK, RESCUE_DISK}:
-            disk_images.empty(path, size, self._disks.finish, passphrase)
-        elif base is None:
-            raise ImageUnacceptable(f"{path.name} is based on an image that is not here")
-        else:
+        elif path.name == disk_owner.ROOT_DISK and _is_based(export):
+            if base is None:
+                raise ImageUnacceptable(f"{path.name} is based on an image that is not here")
             disk_images.overlay(path, base, size, lambda inode: None, self._disks.finish, passphrase)
+        else:
+            disk_images.empty(path, size, self._disks.finish, passphrase)
 
     def own(self, instance_uuid: str, host: str, attempt: int) -> None:
         """Make the disks that are here this host's, in this attempt. Raises as `take_over`."""
@@ -293,6 +300,15 @@ def _require_same_image(instance: Instance, export: DiskExport, base: BaseImage 
             f"The root disk of instance {instance.uuid} is based on another image than the server's: an earlier release has "
             "unshelved it, or a rebuild has failed. Shelve and unshelve it first, or rebuild it"
         )
+
+
+def _is_based(export: DiskExport) -> bool:
+    """Whether the source's root disk is on top of an image. QEMU copies no zeros that the source has not written: the bytes of an image
+    below the target would show there. Raises HypervisorError if the source does not say.
+    """
+    if export.base is None and export.based is None:
+        raise HypervisorError(f"Host {export.host} does not say whether the root disk is based on an image")
+    return export.base is not None or export.based is True
 
 
 def _require_own(owner: OwnerFile, host: str, attempt: int) -> DiskOwner:
