@@ -104,8 +104,8 @@ def _login(made: Cloud) -> dict[str, str]:
 
 
 def _run(package: str, environment: Mapping[str, str]) -> Iterable[Result]:
-    command = ["go", "test", "-json", "-count=1", "-p", "1", "-tags", "acceptance", ROOT + package]
-    done = subprocess.run(command, env=dict(environment), capture_output=True, text=True, timeout=1200, check=False)
+    command = ["go", "test", "-json", "-count=1", "-timeout", "30m", "-p", "1", "-tags", "acceptance", ROOT + package]
+    done = subprocess.run(command, env=dict(environment), capture_output=True, text=True, timeout=2000, check=False)
     outputs: dict[str, str] = {}
     ended: dict[str, str] = {}
     for line in done.stdout.splitlines():
