@@ -106,6 +106,7 @@ def requested_disks(
     blanks = [_blank(mapping, flavor) for mapping in mappings if mapping not in roots]
     for mapping in roots:
         _require_tag(mapping)
+        _require_size(mapping)
     _check_boot_order([*mappings] if roots else [{"boot_index": 0}, *mappings])
     ephemeral, swap = [disk for disk in blanks if not disk.is_swap], [disk for disk in blanks if disk.is_swap]
     if len(swap) > 1:
@@ -131,9 +132,12 @@ def requested_disks(
 
 
 def _is_root(mapping: Mapping[str, Any], image_id: str) -> bool:
-    """Whether the mapping describes the root disk. Clients may list it although a server has it anyway."""
+    """Whether the mapping describes the root disk. Clients may list it although a server has it anyway. As in Nova,
+    `volume_size` and `device_name` have no effect: the flavor has the size.
+    """
     plain = {"source_type": "image", "destination_type": "local", "boot_index": 0, "uuid": image_id}
-    rest = {key: value for key, value in mapping.items() if key not in {"delete_on_termination", "tag"}}
+    free = {"delete_on_termination", "tag", "volume_size", "device_name"}
+    rest = {key: value for key, value in mapping.items() if key not in free}
     return rest == plain and _is_true(mapping.get("delete_on_termination", True))
 
 
@@ -167,6 +171,12 @@ def _require_tag(mapping: Mapping[str, Any]) -> None:
         raise InvalidMapping(
             f"Invalid input for field block_device_mapping_v2.tag. Value: {str(tag)[:64]}. It has 1 to 60 characters, without / and ,."
         )
+
+
+def _require_size(mapping: Mapping[str, Any]) -> None:
+    size = mapping.get("volume_size")
+    if size not in (None, "") and _size(size) is None:
+        raise InvalidMapping(f"Invalid input for field block_device_mapping_v2.volume_size. Value: {str(size)[:64]}.")
 
 
 def _checks(mapping: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:

@@ -51,6 +51,8 @@ def test_flavor_gives_one_ephemeral_disk_and_swap() -> None:
         ([blank(guest_format="swap", volume_size=100)], (EPHEMERAL, LocalDisk(size_mb=100, guest_format="swap"))),
         ([blank(guest_format="swap")], (EPHEMERAL, SWAP)),
         ([{**ROOT, "tag": "system"}], None),
+        # Clients say the size of the root disk though it is the flavor's.
+        ([{**ROOT, "volume_size": 5, "device_name": "/dev/vda"}], None),
         ([blank(volume_size=1, tag="x")], (LocalDisk(size_mb=1024, tag="x"), SWAP)),
         ([blank(volume_size=1, disk_bus="scsi", boot_index=None)], (LocalDisk(size_mb=1024, bus="scsi"), SWAP)),
         (
@@ -87,6 +89,7 @@ def test_division(mappings: list[dict[str, Any]], disks: tuple[LocalDisk, ...] |
         ([blank(serial="x")], "'serial' is not served"),
         ([{"source_type": "volume", "destination_type": "volume", "uuid": "v"}], "There is no volume service"),
         ([{"source_type": "blank", "destination_type": "volume"}], "There is no volume service"),
+        ([{**ROOT, "volume_size": "large"}], r"block_device_mapping_v2.volume_size. Value: large"),
         ([{**ROOT, "boot_index": -1}], "There is no volume service"),
         (
             [{"source_type": "image", "destination_type": "local", "uuid": "other", "boot_index": 1}],
