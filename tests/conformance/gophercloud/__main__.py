@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from tests.conformance.clients import connect
 from tests.conformance.tempest.cloud import Cloud, cloud
 from tests.servers.keystone import PASSWORD, REGION
 
@@ -46,6 +47,15 @@ REASONS: Mapping[str, str] = {
         ),
         "there is no volume service",
     ),
+    **dict.fromkeys(
+        ("compute/v2.TestQuotasetGet", "compute/v2.TestQuotasetUpdateDelete"),
+        "gophercloud asks for projects of Identity v2, which Keystone has removed",
+    ),
+    "compute/v2.TestServersActionReboot": "it waits to see REBOOT, and a fake guest has rebooted before it looks",
+    **dict.fromkeys(
+        ("imageservice/v2.TestImageStage", "imageservice/v2.TestCreateImport", "imageservice/v2.TestTaskCreate"),
+        "it downloads an image from the Internet",
+    ),
     "compute/v2.TestFloatingIPs": "there are no routers and no floating addresses",
     "networking/v2.TestExtensionGet": "it reads the extension router, which is not served",
     "networking/v2.TestNetworksExternalList": "no network is external: routers and floating addresses are not served",
@@ -74,7 +84,8 @@ class Result(NamedTuple):
 
 
 def main(packages: Sequence[str]) -> int:
-    with cloud() as made, tempfile.TemporaryDirectory(prefix="gophercloud") as cache:
+    with cloud() as given, tempfile.TemporaryDirectory(prefix="gophercloud") as cache:
+        made = given._replace(flavors=_flavors(given.keystone))
         environment = {**os.environ, "GO111MODULE": "off", "GOPATH": SOURCE, "GOCACHE": cache, **_login(made)}
         results = [each for package in packages or PACKAGES for each in _run(package, environment)]
     unexplained = [each for each in results if each.action == "fail" and each.reason is None]
@@ -82,6 +93,13 @@ def main(packages: Sequence[str]) -> int:
         print(f"--- {each.name}\n{each.output}")
     print(table(results))
     return 1 if unexplained or not results else 0
+
+
+def _flavors(keystone: str) -> tuple[str, ...]:
+    """Makes two flavors with an ephemeral disk that a server may divide; the second one is larger."""
+    sdk = connect(keystone)
+    sizes = (64, 128)
+    return tuple(sdk.create_flavor(f"gophercloud-{ram}", ram=ram, vcpus=1, disk=1, ephemeral=2).id for ram in sizes)
 
 
 def _login(made: Cloud) -> dict[str, str]:
