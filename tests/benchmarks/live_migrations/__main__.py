@@ -4,10 +4,12 @@ stood still. The guest writes memory all the while, and both copy its disks.
 "in all" of minova begins with the request and ends when the migration is `completed`; that of libvirt has the call of `virsh migrate
 --live --p2p --persistent --undefinesource --copy-storage-inc`, and the making of the files that it wants to be there: an overlay on the same
 image, and the config drive. "migrating" of minova begins when the source is told to migrate, and ends when the guest goes on at the
-destination; that of libvirt has the call alone. The guest stands still from libvirt's event at the source to the event that it runs at the
+destination; that of libvirt has the call alone. With `--port` the guest has a port with security groups, and libvirt gets its network
+filter at the destination, too. The guest stands still from libvirt's event at the source to the event that it runs at the
 destination.
 """
 
+import os
 import shutil
 import signal
 import subprocess
@@ -25,6 +27,7 @@ import urllib3
 
 from minova.virt.libvirt.guest_files.disk_formats import backing_file, virtual_size
 from minova.virt.libvirt.host import EVENT_LOOP
+from minova.virt.libvirt.networking.filter_xml import filters_of
 from tests.benchmarks.command_line import Option, parse
 from tests.cluster import wait_for
 from tests.integration.virt.moving_cloud import Host, MovingCloud, MovingGuest, moving_cloud
@@ -114,7 +117,7 @@ def by_libvirt(cloud: MovingCloud, guest: MovingGuest) -> list[Took]:
     """There and back: afterwards everything is where minova knows it."""
     home, away = cloud.hosts[guest.host], cloud.hosts[cloud.other(guest.host)]
     folder = away.folder / guest.uuid
-    with held(cloud):
+    with held(cloud), copied_filters(home, away, guest):
         try:
             there = measured(home, away, guest, made=folder)
             # Its files are there still.
@@ -122,6 +125,21 @@ def by_libvirt(cloud: MovingCloud, guest: MovingGuest) -> list[Took]:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     return [there, back._replace(seconds=back.seconds + there.seconds - there.migrating)]
+
+
+@contextmanager
+def copied_filters(home: Host, away: Host, guest: MovingGuest) -> Iterator[None]:
+    """The other host has the network filters of the guest's ports, too."""
+    connections = [libvirt.open(host.libvirtd.uri) for host in (home, away)]
+    try:
+        names = filters_of(home.xml(guest.uuid))
+        made = [connections[1].nwfilterDefineXML(connections[0].nwfilterLookupByName(name).XMLDesc()) for name in names]
+        yield
+        for each in made:
+            each.undefine()
+    finally:
+        for connection in connections:
+            connection.close()
 
 
 def measured(source: Host, destination: Host, guest: MovingGuest, made: Path | None = None) -> Took:
@@ -191,7 +209,12 @@ def tell(what: str, minova: Sequence[float], alone: Sequence[float]) -> None:
 
 
 def main() -> None:
-    options = parse("live_migrations", __doc__, Option("rounds", 20, 2, "migrations of each kind"))
+    options = parse(
+        "live_migrations",
+        __doc__,
+        Option("rounds", 20, 2, "migrations of each kind"),
+        Option("port", False, False, "the guest has a port with security groups"),
+    )
     image = subprocess.run([ROOT / "tools" / "build-guest"], check=True, capture_output=True, text=True).stdout.strip()
     EVENT_LOOP.run()
     minova: list[Took] = []
@@ -202,13 +225,14 @@ def main() -> None:
         tempfile.TemporaryDirectory(prefix="minova-live-") as folder,
         moving_cloud(Path(folder), rabbit.fresh_url(), database.fresh_url(), Path(image)) as cloud,
     ):
-        guest = cloud.boot(network="none")
+        guest = cloud.boot(network="lan" if options.port else "none")
         by_minova(cloud, guest)  # both hosts have the image then
         life = guest.lives()[-1]
         while len(minova) < options.rounds:
             minova += [by_minova(cloud, guest) for _ in range(2)]
             alone += by_libvirt(cloud, guest)
         guest.require_counting_on(life)
+    print(f"load {os.getloadavg()[0]:.1f}")
     tell("in all", [each.seconds for each in minova], [each.seconds for each in alone])
     tell("migrating", [each.migrating for each in minova], [each.migrating for each in alone])
     tell("stood still", [each.still for each in minova], [each.still for each in alone])
