@@ -32,7 +32,7 @@ class Site:
         said = [word for key, value in properties.items() for word in ("--property", f"{key}={value}")]
         self.cli("image", "create", "guest", "--file", str(image), "--disk-format", "qcow2", *said)
         self.cli("server", "create", "vm", "--flavor", size, "--image", "guest", "--wait")
-        self.uuid = self.server["id"]
+        self.uuid = standalone.json("server", "show", "vm")["id"]
         self.console = GuestConsole(libvirtd.uri, self.uuid, self.log)
         self.ready(1)
 
@@ -44,7 +44,7 @@ class Site:
 
     @property
     def server(self) -> Any:
-        return self.standalone.json("server", "show", "vm")
+        return self.standalone.json("server", "show", self.uuid)
 
     def wait_for_idle(self) -> None:
         wait_for("the end of the action", lambda: self.server["OS-EXT-STS:task_state"] is None, 120)
