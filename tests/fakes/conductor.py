@@ -534,6 +534,7 @@ class FakeConductor:
         power_state: int,
         kept: bool = False,
         forced: bool = False,
+        hardware: ChosenHardware | None = None,
     ) -> None:
         def work() -> None:
             action = self._action(instance_uuid, action_id, host)

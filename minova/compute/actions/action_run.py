@@ -12,6 +12,7 @@ from minova.compute.instances.abandonment import Abandoned
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.actions.host_arguments import HostArguments
+from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState, TaskState
 
@@ -58,6 +59,7 @@ class ActionRun:
     `step`: the task state that was reported last; empty: none was.
     `kept`: the guest was left as it is, because it was already as the action wants it.
     `forced`: the guest did not shut itself down in time, and was forced.
+    `hardware`: what the action has chosen for the guest.
     `has_replaced`: the action may have replaced disks of the guest, or an earlier process that had begun it.
     `is_stale`: the conductor has answered that the action is no longer in progress. If the work has succeeded
     nevertheless, it is reported.
@@ -84,6 +86,7 @@ class ActionRun:
         self.step = ""
         self.kept = False
         self.forced = False
+        self.hardware: ChosenHardware | None = None
         self.has_replaced = has_begun
         self.is_stale = False
         self._ask = ask

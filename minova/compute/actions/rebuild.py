@@ -6,7 +6,7 @@ from minova import errors
 from minova.compute.actions.action_run import ActionRun, Operation
 from minova.compute.actions.image_fetch import ImageFetch
 from minova.compute.actions.power import GuestPower
-from minova.compute.instances.builds import checked_file
+from minova.compute.instances.builds import checked_file, hardware_of
 from minova.objects.actions.rebuild import REBUILD
 from minova.objects.servers.states import PowerState, TaskState, VmState
 from minova.virt.driver import ComputeDriver
@@ -42,6 +42,7 @@ class GuestRebuild:
             files=run.arguments.injected_files,
         )
         self._driver.rebuild(instance, path, data, run.replaces)
-        if instance.vm_state is VmState.STOPPED:
-            return self._power.state(instance.uuid)
-        return self._driver.power_on(instance)
+        is_off = instance.vm_state is VmState.STOPPED
+        power_state = self._power.state(instance.uuid) if is_off else self._driver.power_on(instance)
+        run.hardware = hardware_of(self._driver, instance.uuid)
+        return power_state

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from minova.codecs import Decoder
+from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.private_files import make_folder
 
 LOG = logging.getLogger(__name__)
@@ -33,6 +34,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     agent_reason: str = ""
     action: str = ""
     kept_disks: bool = False
+    hardware: ChosenHardware | None = None
 
 
 _RESULT = Decoder(Result)

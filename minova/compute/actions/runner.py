@@ -38,6 +38,7 @@ from minova.objects.actions.action import SECRET_TIMEOUT, ServerAction
 from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.actions.shelving import SHELVE_OFFLOAD
 from minova.objects.actions.table import BY_KIND
+from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.failures import kind_of
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState, TaskState
@@ -349,6 +350,7 @@ class InstanceActions:
             power_state=int(power_state),
             kept=run.kept,
             forced=run.forced,
+            hardware=run.hardware,
             action=action.kind,
         )
 
@@ -419,9 +421,9 @@ class InstanceActions:
         # action.
         self._power_states.finish_sending()
         uuid, power_state = result.instance_uuid, PowerState(result.power_state or PowerState.NOSTATE)
-        self._repeat(
-            "action_succeeded",
-            lambda: self._conductor.action_succeeded(
+
+        def report(hardware: ChosenHardware | None) -> None:
+            self._conductor.action_succeeded(
                 ctx,
                 instance_uuid=uuid,
                 action_id=result.action_id,
@@ -429,9 +431,16 @@ class InstanceActions:
                 power_state=int(power_state),
                 kept=result.kept,
                 forced=result.forced,
-            ),
-            REPORT_PATIENCE,
-        )
+                hardware=hardware,
+            )
+
+        try:
+            self._repeat("action_succeeded", lambda: report(result.hardware), REPORT_PATIENCE)
+        except errors.PeerTooOld:
+            if result.hardware is None:
+                raise
+            # During an upgrade: an audit records it later.
+            self._repeat("action_succeeded", lambda: report(None), REPORT_PATIENCE)
         LOG.info("Instance %s was %s", uuid, action.done)
         for tracker in self._nodes.trackers():
             tracked = tracker.holds(uuid)

@@ -153,20 +153,9 @@ class Builder:
             LOG.exception("Attempt %d of instance %s failed", attempt, instance_uuid)
             return Outcome(end=End.FAILED, reason=str(error) or type(error).__name__)
         LOG.info("Took %.2f seconds to build instance %s", self._clock() - begun, instance_uuid)
-        hardware = self._hardware(message.instance)
+        recorded = MACHINE_TYPE in message.instance.system_metadata
+        hardware = None if recorded else hardware_of(self._driver, instance_uuid)
         return Outcome(end=End.SUCCEEDED, power_state=power_state, found=built_before, hardware=hardware)
-
-    def _hardware(self, instance: Instance) -> ChosenHardware | None:
-        """Returns the hardware of a guest that was just built, for the record: a move may follow at once. None if there is a record, or if
-        the hypervisor does not answer; then an audit records it.
-        """
-        if MACHINE_TYPE in instance.system_metadata:
-            return None
-        try:
-            return self._driver.chosen_hardware([instance.uuid]).get(instance.uuid)
-        except errors.MinovaError as error:
-            LOG.warning("The hardware of instance %s is not recorded yet: %s", instance.uuid, error)
-            return None
 
     def _build(self, ctx: RequestContext, message: BuildMessage) -> tuple[PowerState, bool]:
         """Returns the guest's state, and whether the guest was found, built before by the same attempt."""
@@ -417,6 +406,17 @@ def failed(error: errors.MinovaError) -> Outcome:
         retriable=not by_request,
         fault_of_host=not away and not by_request,
     )
+
+
+def hardware_of(driver: ComputeDriver, instance_uuid: str) -> ChosenHardware | None:
+    """Returns the hardware of a guest that was just made, for the record: a move may follow at once. None if the hypervisor does not
+    answer; then an audit records it.
+    """
+    try:
+        return driver.chosen_hardware([instance_uuid]).get(instance_uuid)
+    except errors.MinovaError as error:
+        LOG.warning("The hardware of instance %s is not recorded yet: %s", instance_uuid, error)
+        return None
 
 
 def checked_file(image: Image, flavor: Flavor, fetch: Callable[[], Path | None]) -> Path | None:

@@ -21,9 +21,10 @@ from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.computes.actions import ActionReportsApi
 from minova.db.models import Task, TaskStep
-from minova.db.servers import actions, migrations, state_changes, tasks
+from minova.db.servers import actions, chosen_hardware, migrations, state_changes, tasks
 from minova.objects.actions.action import ServerAction
 from minova.objects.actions.table import ACTIONS, BY_KIND
+from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.failures import Failure, said_by_agent
 from minova.objects.servers.migration import Hold
 from minova.objects.servers.states import PowerState, TaskState
@@ -46,7 +47,9 @@ _RESULT_UNKNOWN = Failure(
 
 
 class Success(msgspec.Struct, frozen=True, kw_only=True):
-    """The report that a host has done an action. `kept`: the guest was left as it was. `forced`: it was forced off."""
+    """The report that a host has done an action. `kept`: the guest was left as it was. `forced`: it was forced off.
+    `hardware`: what was chosen for it.
+    """
 
     ctx: RequestContext
     instance_uuid: str
@@ -55,6 +58,7 @@ class Success(msgspec.Struct, frozen=True, kw_only=True):
     power_state: PowerState
     kept: bool = False
     forced: bool = False
+    hardware: ChosenHardware | None = None
 
 
 class ActionReports(ActionReportsApi):
@@ -111,6 +115,7 @@ class ActionReports(ActionReportsApi):
         power_state: int,
         kept: bool = False,
         forced: bool = False,
+        hardware: ChosenHardware | None = None,
     ) -> None:
         """Reports that arrive at the same time share a transaction."""
         state = _power_state(power_state) or PowerState.NOSTATE
@@ -122,6 +127,7 @@ class ActionReports(ActionReportsApi):
             power_state=state,
             kept=kept,
             forced=forced,
+            hardware=hardware,
         )
         self._successes.run(report)
 
@@ -214,6 +220,7 @@ class ActionReports(ActionReportsApi):
     def _succeed_all(self, session: Session, reports: Sequence[Success]) -> list[None]:
         locked = lock_all(session, {report.instance_uuid for report in reports})
         endings: dict[str, Ending] = {}
+        chosen: dict[str, ChosenHardware] = {}
         for report in reports:
             done = locked.get(report.instance_uuid) or self._reopened(session, report)
             if done is None or not is_on(done, report.action_id, report.host):
@@ -221,7 +228,10 @@ class ActionReports(ActionReportsApi):
             values = {"power_state": int(report.power_state)}
             after = done.action.after_success(done.instance.state[0])
             endings[report.instance_uuid] = Ending(locked=done, after=after, values=values, kept=report.kept)
+            if report.hardware is not None:
+                chosen[report.instance_uuid] = report.hardware
         self._ends.end_all(session, [*endings.values()])
+        chosen_hardware.record(session, chosen, self._worker.at())
         for text, forced in _forced(reports, endings).items():
             actions.explain_success(session, forced, text)
         started = [uuid for uuid, ending in endings.items() if _has_started(ending)]

@@ -6,6 +6,7 @@ from minova.context import RequestContext
 from minova.contracts.base import call
 from minova.contracts.conductor.audiences import BY_COMPUTES
 from minova.objects.hosts.bounds import Count, Line, PowerNumber, Reason
+from minova.objects.servers.chosen_hardware import ChosenHardware
 
 
 @BY_COMPUTES
@@ -31,7 +32,7 @@ class ActionReportsApi(Protocol):
         """
         ...
 
-    @call(since="1.7", added={"forced": "1.9"})
+    @call(since="1.7", added={"forced": "1.9", "hardware": "1.9"})
     def action_succeeded(
         self,
         ctx: RequestContext,
@@ -42,11 +43,13 @@ class ActionReportsApi(Protocol):
         power_state: PowerNumber,
         kept: bool = False,
         forced: bool = False,
+        hardware: ChosenHardware | None = None,
     ) -> None:
         """The host has done the action. Idempotent; a stale report is ignored.
 
         `kept`: the guest already was as the action wants it, and was left alone.
         `forced`: the guest was asked to shut itself down, did not do it in time, and was forced.
+        `hardware`: what the action has chosen for the guest. Recorded if nothing is recorded then.
         """
         ...
 

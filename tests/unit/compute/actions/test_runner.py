@@ -26,6 +26,7 @@ from minova.objects.actions.shelving import SHELVE, SHELVE_OFFLOAD, UNSHELVE
 from minova.objects.actions.table import RUN_BY_HOSTS
 from minova.objects.catalogue.image import Image
 from minova.objects.network.vif import Vif
+from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.action_arguments import PASSWORD, PORT, host_arguments, power_state_after
@@ -332,6 +333,29 @@ def test_an_older_conductor_hears_of_a_failed_rebuild_all_the_same(
         ask(compute, REBUILD, 1)
     assert compute.conductor.action_failures == [("i", 1, "no space left")]
     assert compute.conductor.kept_disks == [False]
+
+
+@pytest.mark.parametrize("is_older", [False, True], ids=["conductor of now", "older conductor"])
+@pytest.mark.parametrize("is_off", [False, True], ids=["active", "stopped"])
+def test_bug_a_rebuild_did_not_report_the_hardware_that_it_has_chosen(
+    compute: Compute, monkeypatch: pytest.MonkeyPatch, is_older: bool, is_off: bool
+) -> None:
+    succeeded, reported = compute.conductor.action_succeeded, []
+
+    def action_succeeded(ctx: RequestContext, *, hardware: ChosenHardware | None, **report: Any) -> None:
+        if is_older and hardware is not None:
+            raise errors.PeerTooOld("action_succeeded(hardware) needs conductor 1.9")
+        reported.append(hardware)
+        succeeded(ctx, **report)
+
+    if is_off:
+        ask(compute, STOP, 1)
+    monkeypatch.setattr(compute.conductor, "action_succeeded", action_succeeded)
+    compute.conductor.change("i", image=Image(id="new"))
+    compute.hypervisor.hardware = {"i": ChosenHardware(machine_type="pc-q35-7.2")}
+    ask(compute, REBUILD, 2)
+    assert reported == [None if is_older else compute.hypervisor.hardware["i"]]
+    assert state(compute)[:2] == (VmState.STOPPED if is_off else VmState.ACTIVE, None)
 
 
 def test_a_stopped_server_stays_stopped_when_it_is_rebuilt(compute: Compute) -> None:

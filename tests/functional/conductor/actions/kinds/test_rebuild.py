@@ -145,6 +145,21 @@ def test_a_rebuilt_guest_chooses_its_hardware_anew(harness: ConductorHarness, en
     assert (MACHINE_TYPE in harness.instance(uuid).system_metadata) == kept
 
 
+def test_bug_hardware_of_a_rebuilt_guest_was_unknown_until_the_next_audit(harness: ConductorHarness) -> None:
+    """A move in that minute gave the guest another machine."""
+    uuid = harness.active()
+    former, chosen = ChosenHardware(machine_type="pc-q35-7.2"), ChosenHardware(machine_type="pc-i440fx-7.2", uefi=True)
+    harness.conductor.record_hardware(CTX, host="a", chosen={uuid: former})
+    asked = report(harness, uuid, ask(harness, uuid))
+    harness.conductor.begin_action(CTX, **asked)
+    harness.conductor.action_succeeded(CTX, **asked, power_state=1, hardware=chosen)
+    assert chosen.recorded.items() <= harness.instance(uuid).system_metadata.items()
+    # Of an action that chooses none.
+    asked = report(harness, uuid, harness.act(uuid, "reboot_hard"))
+    harness.conductor.action_succeeded(CTX, **asked, power_state=1, hardware=former)
+    assert chosen.recorded.items() <= harness.instance(uuid).system_metadata.items()
+
+
 def fail(harness: ConductorHarness, asked: dict[str, Any], how: str) -> None:
     if how == "report":
         harness.conductor.action_failed(CTX, **asked, reason="no image", untouched=True, power_state=4)
