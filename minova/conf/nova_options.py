@@ -55,6 +55,9 @@ PROTECTING: dict[Place, Protection] = {
 
 # Other names of what minova has, and names of earlier releases of Nova, back to the first ones.
 ELSEWHERE: dict[Place, Place] = {
+    (_D, "connection_type"): (_D, "compute_driver"),
+    (_D, "use_usb_tablet"): (_D, "pointer_model"),
+    ("libvirt", "use_usb_tablet"): (_D, "pointer_model"),
     (_D, "libvirt_type"): ("libvirt", "virt_type"),
     (_D, "libvirt_cpu_mode"): ("libvirt", "cpu_mode"),
     (_D, "libvirt_cpu_model"): ("libvirt", "cpu_models"),
@@ -84,7 +87,11 @@ ELSEWHERE: dict[Place, Place] = {
     (_D, "ssl_cert_file"): ("api", "ssl_cert_file"),
     (_D, "ssl_key_file"): ("api", "ssl_key_file"),
     (_D, "glance_api_servers"): ("glance", "api_servers"),
+    (_D, "glance_host"): ("glance", "api_servers"),
+    (_D, "glance_port"): ("glance", "api_servers"),
+    (_D, "glance_protocol"): ("glance", "api_servers"),
     (_D, "glance_num_retries"): ("glance", "num_retries"),
+    ("keystone_authtoken", "auth_uri"): ("keystone_authtoken", "www_authenticate_uri"),
     (_D, "sql_connection"): ("database", "connection"),
     (_D, "rpc_backend"): (_D, "transport_url"),
     (_D, "rabbit_host"): (_D, "transport_url"),
@@ -104,6 +111,8 @@ ELSEWHERE: dict[Place, Place] = {
         for name in ("instances", "cores", "ram", "metadata_items", "injected_files", "injected_file_content_bytes",
                      "injected_file_path_length", "key_pairs", "server_groups", "server_group_members")
     },
+    (_D, "quota_security_groups"): ("quota", "security_group"),
+    (_D, "quota_security_group_rules"): ("quota", "security_group_rule"),
     (_D, "scheduler_available_filters"): ("filter_scheduler", "available_filters"),
     (_D, "scheduler_default_filters"): ("filter_scheduler", "enabled_filters"),
     (_D, "scheduler_weight_classes"): ("filter_scheduler", "weight_classes"),
@@ -176,6 +185,16 @@ _TOPICS: tuple[tuple[str, dict[str, str]], ...] = (
     }),
     ("each service is a program of its own: minova-api, minova-metadata", {_D: "enabled_apis"}),
     ("scopes and new defaults are always enforced", {"oslo_policy": "enforce_scope"}),
+    ("Nova itself has removed its EC2, S3 and volume APIs", {
+        _D: """ec2_workers ec2_host ec2_dmz_host ec2_listen ec2_listen_port ec2_port ec2_scheme ec2_path ec2_strict_validation
+            ec2_timestamp_expiry keystone_ec2_url keystone_ec2_insecure s3_host s3_port s3_dmz s3_listen s3_listen_port
+            s3_access_key s3_secret_key s3_use_ssl s3_affix_tenant buckets_path image_decryption_dir
+            osapi_volume_workers osapi_volume_listen osapi_volume_listen_port""",
+    }),
+    ("keystonemiddleware has removed it: use auth_type, auth_url and username", {
+        "keystone_authtoken": """signing_dir admin_user admin_password admin_tenant_name admin_token identity_uri auth_protocol
+            auth_host auth_port auth_admin_prefix check_revocations_for_cached hash_algorithms revocation_cache_time""",
+    }),
     ("oslo.messaging has removed it", {"oslo_messaging_rabbit": "heartbeat_in_pthread"}),
     ("addresses that a proxy names are used as docs/operators/proxy.md says", {"api": "use_forwarded_for", _D: "use_forwarded_for"}),
     ("rootwrap is not used", {_D: "rootwrap_config use_rootwrap_daemon", "workarounds": "disable_rootwrap"}),
@@ -208,6 +227,7 @@ _TOPICS: tuple[tuple[str, dict[str, str]], ...] = (
             fixed_range floating_range flat_network_bridge flat_interface public_interface vlan_interface multi_host
             network_size dhcpbridge dhcpbridge_flagfile force_dhcp_release dhcp_domain dns_server share_dhcp_address
             auto_assign_floating_ip send_arp_for_ha default_access_ip_network_name network_allocate_retries
+            default_floating_pool dnsmasq_config_file quota_fixed_ips quota_floating_ips
             neutron_admin_username neutron_admin_password neutron_admin_tenant_name neutron_admin_auth_url
             neutron_auth_strategy neutron_region_name num_networks allow_same_net_traffic metadata_host routing_source_ip iptables_top_regex iptables_bottom_regex""",
         "api": "use_neutron_default_nets neutron_default_project_id",
@@ -248,7 +268,7 @@ _TOPICS: tuple[tuple[str, dict[str, str]], ...] = (
     }),
     ("the limits of its work are those of the conductor's tasks", {
         _D: """instance_delete_interval maximum_instance_delete_attempts reboot_timeout rescue_timeout
-            scheduler_instance_sync_interval""",
+            scheduler_instance_sync_interval scheduler_tracks_instance_changes""",
         "compute": "max_concurrent_disk_ops resource_provider_association_refresh sharing_providers_max_uuids_per_request",
         "filter_scheduler": "track_instance_changes",
         "workarounds": "handle_virt_lifecycle_events wait_for_vif_plugged_event_during_hard_reboot",
@@ -261,7 +281,9 @@ AUTH = """auth_type auth_section auth_url system_scope domain_id domain_name pro
     connect_retries connect_retry_delay status_code_retries status_code_retry_delay retriable_status_codes"""
 _OTHERS = {
     "api": "compute_link_prefix glance_link_prefix response_validation",
-    _D: """console_host default_schedule_zone internal_service_availability_zone instance_name_template
+    _D: """allow_migrate_to_same_host checksum_base_images compute_scheduler_driver
+        remove_unused_resized_minimum_age_seconds start_guests_on_host_boot
+        console_host default_schedule_zone internal_service_availability_zone instance_name_template
         mkisofs_cmd osapi_compute_unique_server_name_scope password_length record source_is_ipv6 verbose
         image_service novncproxy_path xvpvncproxy_base_url ec2_private_dns_show_ip osapi_compute_extension state_dir
         libvirt_use_virtio_for_bridges libvirt_nonblocking volumes_path iscsi_helper root_helper logdir my_hostname

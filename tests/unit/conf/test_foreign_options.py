@@ -99,6 +99,30 @@ def test_bug_options_that_protect_are_ignored_in_silence(tmp_path: Path, place: 
     assert "[{}] {} = {} in {}".format(*place, value, file) in str(raised.value)
 
 
+def test_bug_options_of_old_public_files_were_unknown(tmp_path: Path) -> None:
+    """Of public files of Essex, Grizzly and Icehouse. Some were told the name of an option that has another meaning."""
+    file = tmp_path / "nova.conf"
+    file.write_text(
+        "[DEFAULT]\nconnection_type = libvirt\nglance_host = g\nec2_workers = 2\nec2_listen = h\nec2_listen_port = 1\ns3_host = h\n"
+        "osapi_volume_workers = 4\nallow_migrate_to_same_host = True\nstart_guests_on_host_boot = true\nquota_security_groups = 50\n"
+        "quota_fixed_ips = 40\ndefault_floating_pool = public\nscheduler_tracks_instance_changes = True\nnovnc_enabled = true\n"
+        "[keystone_authtoken]\nauth_uri = http://k\nadmin_user = nova\nadmin_password = x\nidentity_uri = http://k\nsigning_dir = /d\n"
+        "[libvirt]\nuse_usb_tablet = False\n"
+    )
+    registered = RegisteredOptions(read(), (), of_libraries=[("keystone_authtoken", "www_authenticate_uri")])
+    found = foreign_options.findings(registered, [file])
+    # No release of Nova has this one.
+    assert [one.option for one in found if one.meaning is Meaning.UNKNOWN] == ["[DEFAULT] novnc_enabled"]
+    assert {one.option: one.text for one in found if one.meaning is Meaning.OTHER_NAME} == {
+        "[DEFAULT] connection_type": "[DEFAULT] compute_driver",
+        "[DEFAULT] glance_host": "[glance] api_servers",
+        "[DEFAULT] quota_security_groups": "[quota] security_group",
+        "[keystone_authtoken] auth_uri": "[keystone_authtoken] www_authenticate_uri",
+        "[libvirt] use_usb_tablet": "[DEFAULT] pointer_model",
+    }
+    assert not any(one.meaning is Meaning.USED for one in found)
+
+
 def test_options_without_effect_are_one_warning(tmp_path: Path) -> None:
     file = tmp_path / "minova.conf"
     file.write_text("[DEFAULT]\nmy_ip = ::1\nlibvirt_type = kvm\ncpu_alocation_ratio = 1\n[cinder]\ncatalog_info = x\n")
