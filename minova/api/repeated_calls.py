@@ -17,11 +17,13 @@ from minova import errors
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.db.api_queries import flavors, images, instances
-from minova.db.catalogue import aggregates, key_pairs
+from minova.db.catalogue import aggregates, key_pairs, server_groups
 from minova.db.catalogue import flavors as flavor_rows
 from minova.db.catalogue import images as image_rows
 from minova.db.engine import Database
+from minova.db.networks import address_groups, networks, ports, security_groups, subnet_pools, subnets
 from minova.db.servers import request_specs
+from minova.objects.actions.deletion import SOFT_DELETE
 from minova.objects.actions.table import BY_KIND
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
@@ -59,7 +61,7 @@ class RepeatingConductor:
     conductor.
 
     `first` has a shorter time-out, so that the two time-outs together are not much longer than one. A call without an
-    entry in `_LOOKS` is sent once.
+    entry in `_LOOKS` is sent once. If it has one in `_LOOKS_OF_ONE` and is not answered, the database may show that it was executed.
     """
 
     def __init__(self, first: ConductorApi, again: ConductorApi, db: Database) -> None:
@@ -69,6 +71,8 @@ class RepeatingConductor:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         repeat = getattr(self._again, name)
+        if name in _LOOKS_OF_ONE:
+            return lambda ctx, **arguments: self._send_once(name, repeat, ctx, arguments)
         if name not in _LOOKS:
             return repeat  # type: ignore[no-any-return]
         first = repeat if name in _SLOW else getattr(self._first, name)
@@ -94,9 +98,18 @@ class RepeatingConductor:
 
         return send
 
+    def _send_once(self, name: str, call: Callable[..., Any], ctx: RequestContext, arguments: Mapping[str, Any]) -> Any:
+        try:
+            return call(ctx, **arguments)
+        except errors.NoAnswer as error:
+            done = self._await(name, RepeatedCall(ctx, arguments, error))
+            if done is None:
+                raise
+        return done.answer
+
     def _await(self, name: str, repeated: RepeatedCall) -> ExecutedCall | None:
         """Looks until the work is done, for at most SETTLE seconds. Returns None if it is not, or if the database cannot show it."""
-        if _LOOKS[name] not in _SHOWN:
+        if _look_of(name) not in _SHOWN:
             return None
         until = time.monotonic() + SETTLE
         while (done := self._look(name, repeated)) is None and time.monotonic() < until:
@@ -105,7 +118,11 @@ class RepeatingConductor:
 
     def _look(self, name: str, repeated: RepeatedCall) -> ExecutedCall | None:
         with self._db.read() as session:
-            return _LOOKS[name](session, repeated)
+            return _look_of(name)(session, repeated)
+
+
+def _look_of(name: str) -> Look:
+    return _LOOKS_OF_ONE[name] if name in _LOOKS_OF_ONE else _LOOKS[name]
 
 
 def _configured(name: str, ask: Callable[[], Any]) -> Any:
@@ -224,7 +241,76 @@ def _host_is_out(session: Session, repeated: RepeatedCall) -> ExecutedCall | Non
     return ExecutedCall(record) if record is not None and repeated.arguments["host"] not in record.hosts else None
 
 
-# Without `create_server_group`: it has nothing by which to distinguish a repetition from a second group.
+def _deletion_begun(session: Session, repeated: RepeatedCall) -> ExecutedCall | None:
+    if isinstance(repeated.error, errors.NotFound):
+        return ExecutedCall()
+    begun = instances.has_action(
+        session, repeated.arguments["instance_uuid"], SOFT_DELETE.name, repeated.ctx.request_id
+    )
+    return ExecutedCall() if begun else None
+
+
+# Finds the thing that has this ID.
+Find = Callable[[Session, Any], Any]
+
+
+def _removed(find: Find, argument: str) -> Look:
+    """The API has seen the thing, whose ID is this argument, before it sent the call."""
+
+    def look(session: Session, repeated: RepeatedCall) -> ExecutedCall | None:
+        is_gone = isinstance(repeated.error, errors.NotFound) or find(session, repeated.arguments[argument]) is None
+        return ExecutedCall() if is_gone else None
+
+    return look
+
+
+def _made(find: Find, argument: str) -> Look:
+    """The argument has the things, with the IDs that the API has made for them. All were made in one transaction."""
+
+    def look(session: Session, repeated: RepeatedCall) -> ExecutedCall | None:
+        asked = repeated.arguments[argument]
+        is_one = not isinstance(asked, tuple)
+        found = [find(session, getattr(each, "port", each).id) for each in ((asked,) if is_one else asked)]
+        if any(each is None for each in found):
+            return None
+        return ExecutedCall(found[0] if is_one else tuple(found))
+
+    return look
+
+
+def _group_made(session: Session, repeated: RepeatedCall) -> ExecutedCall | None:
+    group = server_groups.find(session, repeated.arguments.get("group_uuid", ""))
+    return None if group is None else ExecutedCall(group)
+
+
+# A second execution would fail, or make a second thing.
+_LOOKS_OF_ONE: Mapping[str, Look] = {
+    "create_server_group": _group_made,
+    "create_networks": _made(networks.find, "networks"),
+    "create_subnets": _made(subnets.find, "subnets"),
+    "create_port": _made(ports.find, "port"),
+    "create_ports": _made(ports.find, "ports"),
+    "create_security_groups": _made(security_groups.find, "groups"),
+    "create_security_group_rules": _made(security_groups.find_rule, "rules"),
+    "create_address_groups": _made(address_groups.find, "address_groups"),
+    "create_subnet_pools": _made(subnet_pools.find, "pools"),
+}
+_DELETIONS: Mapping[str, Look] = {
+    "delete_server": _deletion_begun,
+    "delete_flavor": _removed(flavors.flavor, "flavorid"),
+    "delete_image": _removed(images.image, "image_id"),
+    "delete_server_group": _removed(server_groups.find, "group_uuid"),
+    "delete_network": _removed(networks.find, "network_id"),
+    "delete_subnet": _removed(subnets.find, "subnet_id"),
+    "delete_port": _removed(ports.find, "port_id"),
+    "delete_security_group": _removed(security_groups.find, "group_id"),
+    "delete_security_group_rule": _removed(security_groups.find_rule, "rule_id"),
+    "delete_address_group": _removed(address_groups.find, "group_id"),
+    "delete_subnet_pool": _removed(subnet_pools.find, "pool_id"),
+    "delete_aggregate": _gone,
+    "delete_key_pair": _gone,
+    "delete_service": _gone,
+}
 _LOOKS: Mapping[str, Look] = {
     "clear_server_password": _never,
     "create_servers": _created,  # each has a request UUID
@@ -252,24 +338,11 @@ _LOOKS: Mapping[str, Look] = {
     "create_console_token": _never,  # a token that did not arrive expires
     "ensure_default_security_group": _never,
     "update_security_group": _never,
-    "delete_server": _gone,
+    **_DELETIONS,
     "start_action": _action_begun,
     "evacuate_server": _never,  # a second delivery of the request begins nothing
     "cancel_move": _never,  # idempotent
     "force_complete_migration": _never,  # idempotent
-    "delete_flavor": _gone,
-    "delete_image": _gone,
-    "delete_aggregate": _gone,
-    "delete_server_group": _gone,
-    "delete_key_pair": _gone,
-    "delete_network": _gone,
-    "delete_subnet": _gone,
-    "delete_port": _gone,
-    "delete_security_group": _gone,
-    "delete_address_group": _gone,
-    "delete_subnet_pool": _gone,
-    "delete_security_group_rule": _gone,
-    "delete_service": _gone,
     "create_flavor": _flavor_as_asked,
     "update_flavor_extra_specs": _extra_specs_as_asked,
     "add_flavor_access": _access_as_asked,
@@ -298,6 +371,8 @@ _SHOWN = frozenset(
         _aggregate_as_asked,
         _host_is_in,
         _host_is_out,
+        *(look for look in _DELETIONS.values() if look is not _gone),
+        *_LOOKS_OF_ONE.values(),
     )
 )
 # These calls may occupy a scheduler for the whole time-out of `first`. Therefore their first try uses `again`, too.

@@ -1,5 +1,7 @@
 """`/os-server-groups`: groups of servers for affinity and anti-affinity."""
 
+import uuid
+from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -98,9 +100,17 @@ def create(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
         raise errors.BadRequest(
             f"Invalid input for field/attribute policies. '{chosen.policy}' is not one of ['anti-affinity', 'affinity']"
         )
-    group = api.conductor.create_server_group(
-        call.ctx, name=name, policy=chosen.policy, max_server_per_host=chosen.max_server_per_host
+    made = partial(
+        api.conductor.create_server_group,
+        call.ctx,
+        name=name,
+        policy=chosen.policy,
+        max_server_per_host=chosen.max_server_per_host,
     )
+    try:
+        group = made(group_uuid=str(uuid.uuid4()))
+    except errors.PeerTooOld:  # during an upgrade: if its answer is lost, the group is not found
+        group = made()
     return {"server_group": view(call, group)}
 
 

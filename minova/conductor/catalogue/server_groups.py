@@ -44,7 +44,12 @@ class Groups(ServerGroupsApi):
         self._quotas = quotas
 
     def create_server_group(
-        self, ctx: RequestContext, name: str, policy: str, max_server_per_host: int | None = None
+        self,
+        ctx: RequestContext,
+        name: str,
+        policy: str,
+        max_server_per_host: int | None = None,
+        group_uuid: str | None = None,
     ) -> InstanceGroup:
         """Raises Forbidden, too, if the project has too many groups."""
         if policy not in POLICIES:
@@ -52,7 +57,7 @@ class Groups(ServerGroupsApi):
         if max_server_per_host is not None and policy != ANTI_AFFINITY:
             raise errors.BadRequest(f"Only the policy {ANTI_AFFINITY} supports rules, and {policy} was asked for.")
         group = InstanceGroup(
-            uuid=str(uuid.uuid4()),
+            uuid=group_uuid or str(uuid.uuid4()),
             name=name,
             policy=policy,
             max_server_per_host=max_server_per_host,

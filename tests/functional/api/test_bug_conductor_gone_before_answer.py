@@ -1,5 +1,6 @@
 """A conductor that was stopped with calls in its hands answered none of them: users got a 503, and did not know what was done."""
 
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -9,11 +10,13 @@ import falcon.testing
 import pytest
 
 from minova import errors
+from minova.api import repeated_calls
 from minova.api.app import make_app
-from minova.api.repeated_calls import _LOOKS, OTHERS, RepeatingConductor
+from minova.api.repeated_calls import _LOOKS, _LOOKS_OF_ONE, OTHERS, RepeatingConductor
 from minova.context import RequestContext
 from minova.contracts.base import Role, methods_of
 from minova.contracts.conductor import ConductorApi
+from minova.objects.network.network import Network
 from tests.functional.api.conftest import Cloud
 from tests.functional.conductor.conductor_harness import ConductorHarness
 from tests.tables import make_tables
@@ -41,16 +44,27 @@ class Gone:
         return call
 
 
-class Conductors:
-    """The API over a conductor that goes, and another one."""
+class Alarmed(Gone):
+    """Of a broker that begins an alarm: it takes neither the answer of a first call nor a second call."""
 
-    def __init__(self, folder: Path, does: bool) -> None:
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def refused(ctx: RequestContext, **arguments: Any) -> None:
+            raise errors.BrokerBlocked(f"{name} was not sent")
+
+        return refused if name in _LOOKS else super().__getattr__(name)
+
+
+class Conductors:
+    """The API over a conductor that goes, and another one; with `is_alarmed`, none other."""
+
+    def __init__(self, folder: Path, does: bool, *, is_alarmed: bool = False) -> None:
         url = f"sqlite:///{folder}/minova.sqlite"
         make_tables(url)
         self.harness = ConductorHarness(url)
         self.cloud = Cloud(folder, url=url)
         self.first = Gone(self.harness.conductor, does)
-        again = cast(ConductorApi, self.harness.conductor)
+        conductor = self.harness.conductor
+        again = cast(ConductorApi, Alarmed(conductor, does) if is_alarmed else conductor)
         repeating = cast(ConductorApi, RepeatingConductor(cast(ConductorApi, self.first), again, self.cloud.readonly))
         self.cloud.app = make_app(self.cloud.conf, self.cloud.readonly, repeating, self.cloud.consoles)
         self.cloud.client = falcon.testing.TestClient(self.cloud.app, headers={"Host": "localhost"})
@@ -194,6 +208,43 @@ def test_a_key_pair_is_made_once_and_deleted(api: Conductors, more: dict[str, st
     assert api.cloud.get("/v2.1/os-keypairs")["keypairs"] == []
 
 
+@pytest.mark.parametrize("does", [True, False], ids=["done", "not done"])
+def test_bug_changes_were_refused_that_were_done(tmp_path: Path, does: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeated_calls, "SETTLE", 0.0)
+    alarmed = Conductors(tmp_path, does, is_alarmed=True)
+    network = {"network": {"name": "kept"}}
+    kept = Network(id=str(uuid.uuid4()), project_id="admin", name="kept")
+    ctx = RequestContext(request_id="req-1", project_id="admin", user_id="u")
+    alarmed.harness.conductor.create_networks(ctx, networks=(kept,))
+    # A list waits for nothing.
+    assert len(alarmed.cloud.get("/network/v2.0/security-groups")["security_groups"]) == does
+    alarmed.harness.conductor.ensure_default_security_group(ctx, project_id="admin")
+    server = alarmed.harness.active()
+    for path, body, created in (
+        ("/v2.1/os-server-groups", {"server_group": {"name": "mine", "policies": ["affinity"]}}, 200),
+        ("/network/v2.0/networks", network, 201),
+        ("/network/v2.0/subnets", {"subnet": {"network_id": kept.id, "ip_version": 4, "cidr": "10.9.0.0/24"}}, 201),
+        ("/network/v2.0/ports", {"port": {"network_id": kept.id}}, 201),
+        ("/network/v2.0/security-groups", {"security_group": {"name": "mine"}}, 201),
+        ("/network/v2.0/address-groups", {"address_group": {"name": "mine", "addresses": ["10.0.0.0/8"]}}, 201),
+    ):
+        status, answer = alarmed.cloud.ask("POST", path, body)
+        assert status == (created if does else 503), (path, answer)
+        listed = alarmed.cloud.get(path)
+        ids = {one["id"] for one in next(iter(listed.values()))}
+        assert not does or next(iter(answer.values()))["id"] in ids
+    port = alarmed.cloud.get("/network/v2.0/ports")["ports"]
+    for path, removed in (
+        *((f"/network/v2.0/ports/{one['id']}", 204) for one in port),
+        (f"/network/v2.0/networks/{kept.id}", 204),
+        (f"/v2.1/servers/{server}", 204),
+    ):
+        status, answer = alarmed.cloud.ask("DELETE", path)
+        assert status == (removed if does else 503), (path, answer)
+    assert (kept.id in {one["id"] for one in alarmed.cloud.get("/network/v2.0/networks")["networks"]}) is not does
+    alarmed.close()
+
+
 def test_each_call_of_the_api_is_either_repeated_or_known_not_to_be() -> None:
     of_api = {name for name, method in methods_of(ConductorApi).items() if method.audience.roles == {Role.API}}
     sent_once = {
@@ -214,6 +265,7 @@ def test_each_call_of_the_api_is_either_repeated_or_known_not_to_be() -> None:
     }
     assert of_api - set(_LOOKS) == sent_once
     assert set(_LOOKS) <= of_api
+    assert set(_LOOKS_OF_ONE) == {name for name in sent_once if name.startswith("create_")}
 
 
 def test_a_conductor_with_the_network_service_is_found(tmp_path: Path) -> None:

@@ -101,11 +101,20 @@ class ImageCachingApi(Protocol):
 
 @BY_API
 class ServerGroupsApi(Protocol):
-    @call(since="1.1", refused_when_disk_full=True)
+    @call(since="1.1", added={"group_uuid": "1.9"}, refused_when_disk_full=True)
     def create_server_group(
-        self, ctx: RequestContext, *, name: str, policy: str, max_server_per_host: int | None = None
+        self,
+        ctx: RequestContext,
+        *,
+        name: str,
+        policy: str,
+        max_server_per_host: int | None = None,
+        group_uuid: str | None = None,
     ) -> InstanceGroup:
-        """Raises BadRequest if there is no such policy, or the policy does not have this rule."""
+        """`group_uuid`: of the new group. None: any.
+
+        Raises BadRequest if there is no such policy, or the policy does not have this rule.
+        """
         ...
 
     @call(since="1.1")
