@@ -52,6 +52,7 @@ REASONS: Mapping[str, str] = {
         "gophercloud asks for projects of Identity v2, which Keystone has removed",
     ),
     "compute/v2.TestServersActionReboot": "it waits to see REBOOT, and a fake guest has rebooted before it looks",
+    "compute/v2.TestServersActionRebuild": "it waits to see REBUILD, and a fake guest is rebuilt before it looks",
     **dict.fromkeys(
         ("imageservice/v2.TestImageStage", "imageservice/v2.TestCreateImport", "imageservice/v2.TestTaskCreate"),
         "it downloads an image from the Internet",
