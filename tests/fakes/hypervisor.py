@@ -184,6 +184,13 @@ class Hypervisor(Immovable):
             self._domains[instance.uuid] = (node, msgspec.structs.replace(domain, power_state=state))
         return state
 
+    def latest_attempt(self, instance_uuid: str) -> int | None:
+        self._note("latest_attempt")
+        known = self._domains.get(instance_uuid)
+        of_disks = [disks.attempt for disks in self.disks_left if disks.uuid == instance_uuid]
+        of_domain = [known[1].attempt] if known is not None and known[1].attempt is not None else []
+        return max([*of_domain, *of_disks], default=None)
+
     def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:
         self._note("destroy")
         self._domains.pop(instance_uuid, None)

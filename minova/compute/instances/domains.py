@@ -25,7 +25,8 @@ class Domains:
     def __init__(self, driver: DomainDriver, records: GuestRecords | None = None) -> None:
         self._driver = driver
         self.records = records or GuestRecords()
-        self._left: set[str] = set()
+        # {instance uuid: the last attempt whose removal has failed}
+        self._left: dict[str, int | None] = {}
         self._lock = threading.Lock()
         self._by_instance = lockutils.Semaphores()
 
@@ -46,29 +47,49 @@ class Domains:
             yield
 
     def destroy(self, instance_uuid: str, row: RowHost) -> None:
-        """Remove the domain. Raises the errors of the driver; then the domain stays in `left`."""
-        with self._lock:
-            self._left.add(instance_uuid)
+        """Remove the domain. Raises the errors of the driver; then the caller tries again if that is still wanted."""
         self._driver.destroy(instance_uuid, row)
         self.records.forget(instance_uuid)
-        with self._lock:
-            self._left.discard(instance_uuid)
+        self.reused(instance_uuid)
 
-    def try_destroy(self, instance_uuid: str, row: RowHost) -> bool:
-        """Remove the domain and return whether it is gone. Never raises: an error is logged, and an audit tries
-        again.
+    def try_destroy(self, instance_uuid: str, row: RowHost, attempt: int | None) -> bool:
+        """Remove the domain and return whether it is gone. What a later attempt than this one has made stays. Never raises:
+        an error is logged, and an audit tries again.
         """
         try:
+            if self.is_newer(instance_uuid, attempt):
+                LOG.info(
+                    "Instance %s is not removed: a later attempt than %s has brought it here", instance_uuid, attempt
+                )
+                self.reused(instance_uuid)
+                return False
             self.destroy(instance_uuid, row)
         except Exception as error:  # noqa: BLE001  - a clean-up that fails must not hide why it was needed
             LOG.warning("Domain of instance %s could not be removed, an audit tries again: %s", instance_uuid, error)
+            with self._lock:
+                self._left[instance_uuid] = attempt
             return False
         return True
 
+    def is_newer(self, instance_uuid: str, attempt: int | None) -> bool:
+        """Whether a build or a move of a later attempt has brought what is here. `attempt` None: no attempt was named, and what
+        is here counts as its. Raises the errors of the driver.
+        """
+        if attempt is None:
+            return False
+        record = self.records.of(instance_uuid)
+        recorded = 0 if record is None else record.attempt
+        return max(recorded, self._driver.latest_attempt(instance_uuid) or 0) > attempt
+
     def reused(self, instance_uuid: str) -> None:
-        """A build creates the domain anew, so its remains need no removal any more."""
+        """The instance is in use here again, or nothing of it is left: a removal that has failed is not tried again."""
         with self._lock:
-            self._left.discard(instance_uuid)
+            self._left.pop(instance_uuid, None)
+
+    def attempt_left(self, instance_uuid: str) -> int | None:
+        """Returns the last attempt whose removal has failed. Raises KeyError if none has."""
+        with self._lock:
+            return self._left[instance_uuid]
 
     def left(self) -> tuple[str, ...]:
         """Returns the instances whose domains could not be removed yet."""

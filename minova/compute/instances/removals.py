@@ -77,18 +77,39 @@ class Removals:
         return record is not None and record.was_shelved_suspended
 
     def remove_left(self, ctx: RequestContext, instance_uuid: str) -> None:
-        """Try again to remove a domain that could not be removed, unless a build has created it anew."""
+        """Try again to remove a domain that could not be removed, unless the instance has come back since. Raises
+        ServiceUnavailable if no conductor answers.
+        """
         with self._domains.locked(instance_uuid):
-            if instance_uuid in self._domains.left() and self.clean_up(ctx, instance_uuid):
+            if instance_uuid not in self._domains.left() or self._may_be_wanted(ctx, instance_uuid):
+                return
+            if self.clean_up(ctx, instance_uuid, self._domains.attempt_left(instance_uuid)):
                 self._nodes.release(ctx, instance_uuid)
 
+    def _may_be_wanted(self, ctx: RequestContext, instance_uuid: str) -> bool:
+        """Whether the instance is this host's now, so that the removal is over, or may be so, until the conductor knows how its
+        build has ended.
+        """
+        row = self._row(ctx, instance_uuid)
+        if not row.known or row.host != self._host:
+            return not row.known
+        of_host = self._conductor.instances_of_host(ctx, host=self._host)
+        if any(message.instance.uuid == instance_uuid for message in of_host.attempts):
+            return True
+        is_here = any(instance.uuid == instance_uuid for instance in of_host.instances)
+        if is_here:  # a deleted instance is not among them
+            self._domains.reused(instance_uuid)
+        return is_here
+
     def remove_unexpected(self, ctx: RequestContext, instance_uuid: str, attempt: int | None) -> None:
-        """Remove a domain that must not be here, unless a later attempt has begun here since it was found."""
+        """Remove a domain that must not be here, unless a later attempt has begun here, or has come here, since it was
+        found.
+        """
         with self._domains.locked(instance_uuid):
             if self._attempts.newer(instance_uuid, attempt):
                 return
             LOG.info("Removing domain of instance %s, which must not run here", instance_uuid)
-            if self.clean_up(ctx, instance_uuid):
+            if self.clean_up(ctx, instance_uuid, attempt):
                 self._nodes.release(ctx, instance_uuid)
 
     def remove_evacuated(self, ctx: RequestContext, instance_uuid: str, attempt: int) -> None:
@@ -104,7 +125,7 @@ class Removals:
             is_back = max(latest or 0, (here.attempt or 0) if here is not None else 0) >= attempt
             if not is_back:
                 LOG.info("Removing what is left of instance %s, which was evacuated", instance_uuid)
-                if not self.clean_up(ctx, instance_uuid):
+                if not self.clean_up(ctx, instance_uuid, attempt - 1):
                     return
                 self._nodes.release(ctx, instance_uuid)
             self._repeat(
@@ -117,7 +138,7 @@ class Removals:
         with self._domains.locked(domain.uuid):
             if domain.uuid in self._conductor.hosts_of_instances(ctx, instance_uuids=(domain.uuid,)):
                 LOG.error("Instance %s counts as purged and has a row: its domain is left as it is", domain.uuid)
-            elif self.clean_up(ctx, domain.uuid):
+            elif self.clean_up(ctx, domain.uuid, domain.attempt):
                 self._nodes.release(ctx, domain.uuid)
 
     def undo(self, ctx: RequestContext, message: BuildMessage) -> bool:
@@ -125,15 +146,16 @@ class Removals:
         its row names this host, and the disks are all that is left of the server.
         """
         if message.evacuation is None:
-            return self.clean_up(ctx, message.instance.uuid)
-        return self._domains.try_destroy(message.instance.uuid, RowHost(undone=True))
+            return self.clean_up(ctx, message.instance.uuid, message.attempt)
+        return self._domains.try_destroy(message.instance.uuid, RowHost(undone=True), message.attempt)
 
-    def clean_up(self, ctx: RequestContext, instance_uuid: str) -> bool:
+    def clean_up(self, ctx: RequestContext, instance_uuid: str, attempt: int | None) -> bool:
         """Remove domain and disks, or only the domain if the disks belong to another host. Returns whether it is done.
 
-        The owner of the disks is queried now: since the work began, the instance may have moved to another host.
+        `attempt`: the last one that is not wanted. Since that was found, a later one may have brought the instance back: this
+        stays. The owner of the disks is queried now, too: the instance may have moved to another host.
         """
-        return self._domains.try_destroy(instance_uuid, self._row(ctx, instance_uuid))
+        return self._domains.try_destroy(instance_uuid, self._row(ctx, instance_uuid), attempt)
 
     def _row(self, ctx: RequestContext, instance_uuid: str) -> RowHost:
         try:
@@ -158,7 +180,8 @@ class Removals:
     def stop_unexpected(self, domain: DomainView) -> None:
         """Ask a guest that must not run here to shut down, unless a later attempt has begun here meanwhile."""
         with self._domains.locked(domain.uuid):
-            if not self._attempts.newer(domain.uuid, domain.attempt):
+            is_newer = self._attempts.newer(domain.uuid, domain.attempt)
+            if not is_newer and not self._domains.is_newer(domain.uuid, domain.attempt):
                 self._stops.ask(domain.uuid, "its instance is deleted")
 
     def stop_again(self, ctx: RequestContext, domain: DomainView) -> None:
@@ -166,7 +189,7 @@ class Removals:
         meanwhile.
         """
         with self._domains.locked(domain.uuid), self._stops.checking(domain.uuid):
-            if self._attempts.newer(domain.uuid, domain.attempt):
+            if self._attempts.newer(domain.uuid, domain.attempt) or self._domains.is_newer(domain.uuid, domain.attempt):
                 return
             host_instances = self._conductor.instances_of_host(ctx, host=self._host)
             row = next(

@@ -44,7 +44,7 @@ class GuestReports(GuestReportsApi):
         """See `report_order` for the order of reports."""
         require_marks(guests)
         with self._worker.db.read() as session:
-            verdicts = self._judged(session, host, guests)
+            verdicts, expected = self._judged(session, host, guests)
             here = {mark.uuid for mark in guests}
             missing = dict.fromkeys(unexpected.without_guest(session, host, here), DomainVerdict.NO_GUEST)
             missing |= dict.fromkeys(unexpected.without_copy(session, host, here), DomainVerdict.NO_COPY)
@@ -58,7 +58,7 @@ class GuestReports(GuestReportsApi):
         # In safe mode the note below counts, so that it must not come from an old report.
         if rows or verdicts or self._worker.safe_mode.reason is not None:
             is_latest, rows = self._worker.record(
-                lambda session: self._write_in_order(session, host, marks, verdicts, ctx.process, number)
+                lambda session: self._write_in_order(session, host, marks, verdicts, expected, ctx.process, number)
             )
         if is_latest:
             self._notes.note(host)
@@ -67,19 +67,24 @@ class GuestReports(GuestReportsApi):
             wanted=tuple(uuid for uuid, row in rows.items() if row.record is None and row.mark.has_record)
             if records < most
             else (),
-            remove=tuple(uuid for uuid, row in rows.items() if row.remove_at is not None),
+            remove=tuple(uuid for uuid, row in rows.items() if row.remove_at is not None and uuid not in expected),
         )
 
-    def _judged(self, session: Session, host: str, guests: Sequence[GuestMark]) -> dict[str, DomainVerdict]:
-        """Returns the guests that the database does not expect on the host, and those that wait for their removal."""
+    def _judged(
+        self, session: Session, host: str, guests: Sequence[GuestMark]
+    ) -> tuple[dict[str, DomainVerdict], frozenset[str]]:
+        """Returns the guests that the database does not expect on the host, with those that wait for their removal; and those
+        that it expects.
+        """
         judged = judge(session, host, guests, unexpected.with_unknown_actions(session, guests))
         removable = judged.of(DomainVerdict.REMOVE)
         waits = set(removable) if too_many(len(removable), self._conf.max_automatic_removals) else set()
-        return {
+        reported = {
             uuid: DomainVerdict.REMOVE if uuid in waits else verdict
             for uuid, verdict in judged.verdicts.items()
             if verdict in _REPORTED or uuid in waits
         }
+        return reported, frozenset(mark.uuid for mark in guests) - judged.verdicts.keys()
 
     def _write_in_order(
         self,
@@ -87,6 +92,7 @@ class GuestReports(GuestReportsApi):
         host: str,
         guests: Sequence[GuestMark],
         verdicts: dict[str, DomainVerdict],
+        expected: frozenset[str],
         process: str | None,
         number: int,
     ) -> tuple[bool, dict[str, UnexpectedGuest]]:
@@ -94,17 +100,23 @@ class GuestReports(GuestReportsApi):
         if not report_order.is_next(session, host, process, number):
             LOG.info("A late report of host %s about its guests is ignored", host)
             return False, unexpected.guests_on(session, host)
-        return True, self._write(session, host, guests, verdicts)
+        return True, self._write(session, host, guests, verdicts, expected)
 
     def _write(
-        self, session: Session, host: str, guests: Sequence[GuestMark], verdicts: dict[str, DomainVerdict]
+        self,
+        session: Session,
+        host: str,
+        guests: Sequence[GuestMark],
+        verdicts: dict[str, DomainVerdict],
+        expected: frozenset[str],
     ) -> dict[str, UnexpectedGuest]:
         at = self._worker.at()
         rows = unexpected.guests_on(session, host)
         gone = rows.keys() - verdicts.keys()
         here = {mark.uuid for mark in guests}
-        # A guest that an operator has decided to remove stays listed until its host has removed it.
-        gone -= {uuid for uuid in gone & here if rows[uuid].remove_at is not None}
+        # A guest that an operator has decided to remove stays listed until its host has removed it, unless its server has come
+        # to this host since: then the decision is over.
+        gone -= {uuid for uuid in (gone & here) - expected if rows[uuid].remove_at is not None}
         # Two hosts may report at the same moment that they do not have a guest any more: the second one frees its addresses.
         held_ports.lock(session, gone)
         unexpected.forget_guests(session, host, gone)

@@ -96,6 +96,12 @@ class DomainDriver(Protocol):
         """
         ...
 
+    def latest_attempt(self, instance_uuid: str) -> int | None:
+        """Returns the latest attempt that has made something of the instance which is here now: its domain, or disks that
+        this host owns. None if nothing is here, or names no attempt.
+        """
+        ...
+
     def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:
         """Stop and undefine the domain and remove its files. Idempotent.
 

@@ -90,6 +90,12 @@ class FakeDomains(FakeRecords):
             self._turn_to(instance.uuid, PowerState.SHUTDOWN)
             self._write(msgspec.structs.replace(self._domain(instance.uuid), console="", saved=False))
 
+    def latest_attempt(self, instance_uuid: str) -> int | None:
+        with self._lock:
+            self._begin("latest_attempt")
+            domain = self._domains.get(instance_uuid)
+            return None if domain is None else domain.attempt
+
     def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:
         with self._lock:
             self._begin("destroy")

@@ -16,6 +16,7 @@ from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState, VmState
 from minova.objects.unexpected.guest_record import EndedAction, GuestMark, GuestRecord, GuestsAnswer
 from tests.functional.conductor.conductor_harness import CTX, FLAVOR, IMAGE, ConductorHarness
+from tests.functional.conductor.hosts.test_bug_old_migration_proves_removal import set_row
 from tests.functional.conductor.network_cases import addresses_of, network, port, subnet
 
 TABLES = (
@@ -244,6 +245,20 @@ def test_a_guest_that_an_operator_removes_is_asked_for_until_it_is_gone(harness:
     assert harness.count(models.PurgedInstance) == 1
     harness.conductor.report_guests(CTX, host="a", guests=())
     assert reasons(harness) == {}
+
+
+def test_bug_guest_is_to_be_removed_although_its_server_has_come_to_its_host(harness: ConductorHarness) -> None:
+    """The operator's decision was about what an earlier attempt had left there."""
+    uuid = harness.active("a")
+    left = record_of(harness, uuid)
+    report(harness, left, "b")
+    worker = harness.conductor.worker
+    assert worker.run(lambda session: remove(session, uuid, "b", worker.at())) == ["b"]
+    assert report(harness, left, "b").remove == (uuid,)
+    set_row(harness, uuid, host="b", attempt=2)
+    assert report(harness, msgspec.structs.replace(left, attempt=2), "b").remove == ()
+    set_row(harness, uuid, host="a", attempt=3)
+    assert report(harness, msgspec.structs.replace(left, attempt=2), "b").remove == (), "the decision is over"
 
 
 def test_a_server_that_exists_is_not_removed_here(harness: ConductorHarness) -> None:

@@ -199,6 +199,14 @@ class LibvirtDomains(DomainDefinitions):
         kinds += [SecretKind.TPM] if features.tpm_version is not None else []
         return self._secrets.passphrases(instance.uuid, kinds, make=True)
 
+    def latest_attempt(self, instance_uuid: str) -> int | None:
+        with self._host.connection("Reading the attempt", domain_name(instance_uuid)) as connection:
+            domain = lookup(connection, instance_uuid)
+            mark = None if domain is None else self._our_mark(domain)
+        of_domain = None if mark is None else mark.attempt
+        of_disks = self._disks.attempt_of(instance_uuid, self._ready().host) if self._real else None
+        return max((attempt for attempt in (of_domain, of_disks) if attempt is not None), default=None)
+
     def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:
         with self._host.connection("Destroying", domain_name(instance_uuid)) as connection:
             domain = lookup(connection, instance_uuid)

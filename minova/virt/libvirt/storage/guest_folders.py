@@ -69,6 +69,11 @@ class GuestFolders:
                     left.append(LeftDisks(uuid=uuid, attempt=entry.attempt, disk_gb=-(-used // units.Gi)))
         return tuple(left)
 
+    def attempt_of(self, instance_uuid: str, host: str) -> int | None:
+        """Returns the attempt that has made the disks of the instance; None if this host owns none."""
+        entry = disk_owner.read(self.folder(instance_uuid))
+        return entry.attempt if entry is not None and entry.host == host else None
+
     def bound_console_logs(self, host: str, limit: int) -> None:
         """Empty each console log of more than `limit` bytes; its last `limit` bytes are kept beside it.
 
