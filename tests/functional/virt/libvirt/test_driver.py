@@ -20,6 +20,7 @@ from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 from minova.virt.driver import ComputeDriver
 from minova.virt.libvirt.driver import LibvirtDriver
+from minova.virt.libvirt.storage import disk_owner
 from minova.virt.libvirt.storage.disk_snapshots import DiskSnapshots
 from minova.virt.libvirt.storage.disks import Disks
 from minova.virt.libvirt.xml.disk_xml import disk_formats_of
@@ -417,6 +418,20 @@ def running(tmp_path: Path) -> Iterator[tuple[LibvirtDriver, Instance]]:
     yield driver, one
     driver.destroy(one.uuid)
     driver.close()
+
+
+def test_the_latest_attempt_of_a_domain_or_of_own_disks_counts(running: tuple[LibvirtDriver, Instance]) -> None:
+    driver, one = running
+    assert driver.latest_attempt(one.uuid) == 1
+    owner = disk_owner.read(driver._disks.folder(one.uuid))
+    assert owner is not None
+    for host, latest in (("hv1", 7), ("another host of the folder", 1)):
+        with disk_owner.locked(driver._disks.folder(one.uuid)) as file:
+            file.write(msgspec.structs.replace(owner, host=host, attempt=7))
+        assert driver.latest_attempt(one.uuid) == latest
+    with disk_owner.locked(driver._disks.folder(one.uuid)) as file:
+        file.write(owner)
+    assert driver.latest_attempt(str(uuid.uuid4())) is None
 
 
 def test_commit_that_fails_loses_no_image_and_is_done_later(
