@@ -54,7 +54,12 @@ class Shell:
 @pytest.fixture(
     params=[
         "postgresql",
-        pytest.param("mariadb", marks=pytest.mark.skipif(not ALL, reason="nightly: it needs mariadb-client, which tools/setup packages installs")),
+        pytest.param(
+            "mariadb",
+            marks=pytest.mark.skipif(
+                not ALL, reason="nightly: it needs mariadb-client, which tools/setup packages installs"
+            ),
+        ),
         pytest.param(
             "sqlite", marks=pytest.mark.skipif(not ALL, reason="nightly: as PostgreSQL, but for its commands")
         ),

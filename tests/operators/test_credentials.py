@@ -32,7 +32,8 @@ class Users:
     def made(self, service: str, host: str, more: str = "") -> str:
         """Types what the command prints for the host of RabbitMQ. Returns what it prints for the service's own file."""
         printed = self._cloud.controller(f"sudo -u minova {self._words(self._by_hand, service, host)}{more}")
-        self._cloud.controller("\n".join(line for line in printed.splitlines() if not line.startswith("#")))
+        made = [line for line in printed.splitlines() if not line.startswith("#")]
+        self._cloud.controller("\n".join(["set -e", *made]))
         return self._options(printed, service, host)
 
     def made_by_api(self, service: str, host: str) -> str:

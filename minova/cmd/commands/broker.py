@@ -10,14 +10,18 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
-import oslo_messaging
 import urllib3
 from oslo_config import cfg
-from oslo_messaging import opts
 
 from minova import errors
+from minova.concurrency import threads
 from minova.contracts.base import Role
 from minova.messaging.broker_users import BrokerUser, permissions_of
+
+threads.use_native()
+
+import oslo_messaging  # noqa: E402
+from oslo_messaging import opts  # noqa: E402
 
 TIMEOUT = 15.0
 RABBIT = "oslo_messaging_rabbit"
