@@ -67,6 +67,8 @@ def test_a_guest_keeps_its_secrets_when_it_moves(tmp_path: Path, monkeypatch: py
         host="hv1",
         attempt=1,
         files=() if live else (exported,),
+        base=base_path.name,
+        based=True,
         secrets=source.disks.secrets_in_use(one.uuid).marks,
     )
     moving = MovingDisks(there.disks)
