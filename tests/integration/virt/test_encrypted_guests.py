@@ -17,7 +17,10 @@ from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.guests.guest_secrets import SecretKind, TpmState
 from minova.objects.guests.local_disks import to_metadata
+from minova.objects.servers.disk_export import TransferKey
+from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
+from minova.virt.driver import ComputeDriver
 from minova.virt.libvirt.guest_files import tpm_files
 from minova.virt.libvirt.storage import disk_images
 from tests.integration.virt.kept_secrets import KeptSecrets
@@ -29,6 +32,7 @@ pytestmark = pytest.mark.timeout(600)
 ENCRYPTED = {"hw:ephemeral_encryption": "true", "hw:ephemeral_encryption_format": "luks"}
 WITH_TPM = {"hw:tpm_version": "2.0", "hw:tpm_model": "tpm-crb"}
 FLAVOR = Flavor(flavorid="1", name="nano", vcpus=1, memory_mb=128, root_gb=1, extra_specs=WITH_TPM)
+MOVE = "5f6bbd5a-1f8a-4b5f-8f57-6a1c3a3b9d01"
 MAGIC = "written by the guest in plain text"
 
 
@@ -203,6 +207,43 @@ def test_bug_failed_rebuild_leaves_a_guest_that_only_its_former_secrets_open(
         vm.driver.power_off(vm.instance.uuid)
         kept.set_aside()
         assert vm.driver.hard_reboot(vm.instance) is PowerState.RUNNING
+
+
+def test_bug_failed_rebuild_to_an_image_without_a_tpm_lost_that_of_the_guest(
+    tmp_path: Path, libvirtd: Libvirtd, guest_image: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row is the former image's again, and the domain has to be so, too: a move or an offload asks it what the guest has."""
+
+    def full(*_: object) -> None:
+        raise DiskFull("no space left")
+
+    with guest(tmp_path, libvirtd, guest_image, flavor({})) as (vm, _):
+        tpm = {"hw_tpm_version": "2.0", "hw_tpm_model": "tpm-crb"}
+        former = msgspec.structs.replace(vm.instance, image=Image(id="a", disk_format="qcow2", properties=tpm))
+        vm.driver.rebuild(former, guest_image)
+        vm.driver.power_on(former)
+        vm.driver.power_off(former.uuid)
+        state, replaced = vm.driver.tpm_state(former), []
+        assert state is not None
+        with monkeypatch.context() as patched:
+            patched.setattr(disk_images, "overlay", full)
+            with pytest.raises(DiskFull):
+                vm.driver.rebuild(vm.instance, guest_image, replaces=lambda: replaced.append(True))
+        assert not replaced
+        assert len(vm.xml().findall("devices/tpm")) == 1
+        assert (exports_tpm(vm.driver, former), vm.driver.tpm_state(former)) == (True, state)
+        # The last thing before the former disks go: that they go cannot be noted.
+        with pytest.raises(DiskFull):
+            vm.driver.rebuild(vm.instance, guest_image, replaces=full)
+        assert (exports_tpm(vm.driver, former), vm.driver.tpm_state(former)) == (True, state)
+
+
+def exports_tpm(driver: ComputeDriver, instance: Instance) -> bool:
+    try:
+        export = driver.export_disks(instance, MOVE, TransferKey(identity="i", secret="0" * 64))
+    finally:
+        driver.stop_export(MOVE)
+    return tpm_files.BESIDE[TPM_2_0] in {file.name for file in export.files}
 
 
 @pytest.mark.skipif(os.environ.get("MINOVA_TABLE") != "all", reason="nightly: MINOVA_TABLE, it needs two boots")

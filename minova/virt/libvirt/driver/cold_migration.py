@@ -15,6 +15,7 @@ from minova.objects.servers.instance import Instance
 from minova.private_files import replace_file
 from minova.virt.driver.domains import NO_DATA, GuestData
 from minova.virt.libvirt.driver.domains import LibvirtDomains
+from minova.virt.libvirt.driver.secrets import tpm_version_now
 from minova.virt.libvirt.guest_files import tpm_files
 from minova.virt.libvirt.guest_state import jobs, saved_memory
 from minova.virt.libvirt.host import lookup
@@ -153,7 +154,7 @@ class ColdMigration(LibvirtDomains):
             kinds.append(MEMORY)
         folder = self._disks.folder(instance.uuid)
         files = [libvirt_files.read(connection, kind, domain.name(), folder) for kind in kinds]
-        tpm = self._tpm_beside(connection, instance.uuid, tpm_version_of(xml))
+        tpm = self._tpm_beside(connection, instance.uuid, tpm_version_now(instance, xml))
         return tuple(path for path in (*files, tpm) if path is not None)
 
     def _tpm_beside(self, connection: Any, instance_uuid: str, version: str | None) -> Path | None:

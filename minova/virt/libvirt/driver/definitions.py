@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import libvirt
 import msgspec
@@ -36,6 +36,16 @@ _UNDEFINE = (
     | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
     | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
 )
+
+
+class Definition(NamedTuple):
+    """A domain to be defined, in `xml`, and what that was made from."""
+
+    instance: Instance
+    xml: str
+    node: str
+    attempt: int
+    disks: Sequence[Disk]
 
 
 class DomainDefinitions(LibvirtBase):
@@ -82,38 +92,44 @@ class DomainDefinitions(LibvirtBase):
     def _define_anew(
         self, instance: Instance, disks: Sequence[Disk], *, drop_memory: bool, chooses: bool = False
     ) -> int:
-        """End the domain and define it with these disks; it is off then. Returns its attempt.
+        """End the domain and define it with these disks; it is off then. Returns its attempt. The arguments: see `_end`."""
+        with self._host.connection("Defining anew", domain_name(instance.uuid)) as connection:
+            definition = self._end(connection, instance, disks, drop_memory=drop_memory, chooses=chooses)
+            self._define(connection, definition)
+            return definition.attempt
+
+    def _end(
+        self, connection: Any, instance: Instance, disks: Sequence[Disk], *, drop_memory: bool, chooses: bool = False
+    ) -> Definition:
+        """End the domain. Returns the definition with these disks that it is to get.
 
         `chooses`: choose its machine and firmware anew. Otherwise it keeps those of its record, or else of the domain.
 
         `drop_memory`: remove its saved memory, at the word of its user. Otherwise raises SavedMemoryKept if there is any.
         """
-        with self._host.connection("Defining anew", domain_name(instance.uuid)) as connection:
-            domain = lookup(connection, instance.uuid)
-            mark = None if domain is None else self._our_mark(self._own(connection, instance.uuid))
-            node, attempt = (instance.node or "", instance.attempt) if mark is None else (mark.node, mark.attempt)
-            if domain is not None and not chooses:
-                instance = _with_choice_of(domain, instance)
-                if mark is not None:
-                    instance = as_built(instance, domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), mark)
-            if domain is not None:
-                self._note_addresses(domain)
-            # Make the XML before the domain is ended: a host that cannot define it leaves the guest as it is.
-            xml = self._xml_of(instance, node, attempt, disks)
-            if domain is not None:
-                if not drop_memory:
-                    saved_memory.require_none(domain)
-                power.end(domain)
-                if domain.hasManagedSaveImage():
-                    domain.managedSaveRemove()
-            # The files may hold an open snapshot although the domain that knew of it is lost.
-            self._snapshots.settle(instance.uuid, domain)
-            self._define(connection, instance, xml, node, attempt, disks)
-            return attempt
+        domain = lookup(connection, instance.uuid)
+        mark = None if domain is None else self._our_mark(self._own(connection, instance.uuid))
+        node, attempt = (instance.node or "", instance.attempt) if mark is None else (mark.node, mark.attempt)
+        if domain is not None and not chooses:
+            instance = _with_choice_of(domain, instance)
+            if mark is not None:
+                instance = as_built(instance, domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), mark)
+        if domain is not None:
+            self._note_addresses(domain)
+        # Make the XML before the domain is ended: a host that cannot define it leaves the guest as it is.
+        definition = Definition(instance, self._xml_of(instance, node, attempt, disks), node, attempt, disks)
+        if domain is not None:
+            if not drop_memory:
+                saved_memory.require_none(domain)
+            power.end(domain)
+            if domain.hasManagedSaveImage():
+                domain.managedSaveRemove()
+        # The files may hold an open snapshot although the domain that knew of it is lost.
+        self._snapshots.settle(instance.uuid, domain)
+        return definition
 
-    def _define(
-        self, connection: Any, instance: Instance, xml: str, node: str, attempt: int, disks: Sequence[Disk]
-    ) -> None:
+    def _define(self, connection: Any, definition: Definition) -> None:
+        instance, xml, node, attempt, disks = definition
         if self._with_addresses(connection, instance.uuid, xml) is None:
             key_faults.define(connection, instance, xml, lambda other: self._xml_of(other, node, attempt, disks))
 

@@ -20,7 +20,7 @@ from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 from minova.virt.driver.domains import NO_DATA, NO_ROW, GuestData, RowHost
 from minova.virt.libvirt import diagnostics
-from minova.virt.libvirt.driver.definitions import DomainDefinitions
+from minova.virt.libvirt.driver.definitions import Definition, DomainDefinitions
 from minova.virt.libvirt.guest_files import tpm_files
 from minova.virt.libvirt.guest_state import power
 from minova.virt.libvirt.host import lookup
@@ -103,7 +103,7 @@ class LibvirtDomains(DomainDefinitions):
                 if mark.attempt > attempt:
                     raise errors.GuestIsNewer(f"Domain {domain.name()} is of attempt {mark.attempt}, not {attempt}")
                 self._destroy(domain, instance.uuid, NO_ROW if with_disks else None)
-            self._define(connection, instance, xml, node, attempt, disks)
+            self._define(connection, Definition(instance, xml, node, attempt, disks))
             self._plug(connection, instance)
         if base is not None:
             self._make_disks(instance, base, attempt, data, copies_image=copies_image)
@@ -141,10 +141,18 @@ class LibvirtDomains(DomainDefinitions):
             return
         self._require_disks(instance)
         base = BaseImage.of(instance, image_path)
-        # Define it with the existing disks: the new ones may have other formats, and may never be made.
-        attempt = self._define_anew(instance, self._disks.plan(instance), drop_memory=True, chooses=True)
-        self._disks.remove_rescue(instance.uuid)
-        self._make_disks(instance, base, attempt, data, replaces=replaces)
+        with self._host.connection("Rebuilding", domain_name(instance.uuid)) as connection:
+            definition = self._end(connection, instance, self._disks.plan(instance), drop_memory=True, chooses=True)
+
+        def go() -> None:
+            # With the existing disks: the new ones may have other formats, and may never be made. Not before the new guest is sure to
+            # come: what is kept of the former one, such as its TPM, is found by its domain.
+            with self._host.connection("Defining anew", domain_name(instance.uuid)) as connection:
+                self._define(connection, definition)
+            replaces()
+            self._disks.remove_rescue(instance.uuid)
+
+        self._make_disks(instance, base, definition.attempt, data, replaces=go)
         self._define_anew(instance, self._disks.plan(instance), drop_memory=True, chooses=True)
 
     def _make_disks(
