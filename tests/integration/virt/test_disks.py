@@ -6,6 +6,7 @@ import subprocess
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import msgspec
@@ -447,3 +448,18 @@ def test_live_migration_from_a_host_that_does_not_say_what_is_below_a_disk(
         MovingDisks(disks).make_targets(
             one, "hv2", 2, source, {"disk": "qcow2"}, KEY, BaseImage.of(one, base), lambda: None
         )
+
+
+def test_bug_copy_for_an_unshelved_disk_asked_for_no_room(
+    disks: Disks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The image is copied, and the copy converted. A full file system stops each guest of the host."""
+    (tmp_path / "written").write_bytes(b"S" * 4 * MB)
+    qemu_img("convert", "-f", "raw", "-O", "qcow2", tmp_path / "written", tmp_path / "base")
+    one = instance()
+    image = BaseImage.of(one, tmp_path / "base")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=GB, used=GB - 6 * MB, free=6 * MB))
+    with pytest.raises(DiskFull):
+        disks.make(one, image, "hv1", 1, copies_image=True)
+    assert not disks.folder(one.uuid).exists()
+    disks.make(one, image, "hv1", 1)

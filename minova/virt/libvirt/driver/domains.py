@@ -171,7 +171,7 @@ class LibvirtDomains(DomainDefinitions):
         What may refuse or fail comes before that: the former guest then still has its disks, its TPM and their secrets. `replaces`: see
         `rebuild`.
         """
-        self._disks.require_room(instance, base)
+        self._disks.require_room(instance, base, copies_image=copies_image)
         passphrases = self._make_secrets(instance)
         if self._secrets.are_used(instance.uuid, passphrases):
             replaces()  # an earlier try of the same rebuild has made its disks

@@ -241,7 +241,7 @@ class Disks(GuestFolders):
             raise HypervisorError(f"There is no passphrase for the disks of instance {instance.uuid}")
         folder = self.folder(instance.uuid)
         what = f"Disks of instance {instance.uuid} in {self.path}"
-        self.require_room(instance, base)
+        self.require_room(instance, base, copies_image=copies_image)
         drive_is_cd = write_drive is None or write_drive.is_cd
         formats = {Path(disk.path).name: disk.driver_format for disk in self.plan(instance, drive_is_cd=drive_is_cd)}
         local, root_size = named_disks(instance), instance.flavor.root_gb * units.Gi or base.virtual_size
@@ -305,7 +305,7 @@ class Disks(GuestFolders):
         rescue = any(Path(disk.path).name == RESCUE_DISK for disk in disks)
         return boot_files.of(self.folder(instance.uuid), instance.image, rescue=rescue)
 
-    def require_room(self, instance: Instance, base: BaseImage) -> None:
+    def require_room(self, instance: Instance, base: BaseImage, *, copies_image: bool = False) -> None:
         """Raises DiskFull if new disks surely do not fit. Raises HardwareNotOffered if the image is larger than the whole file system
         here, and the flavor gives the disk no other size.
         """
@@ -319,13 +319,18 @@ class Disks(GuestFolders):
         what = f"Disks of instance {instance.uuid} in {self.path}"
         local, root_size = named_disks(instance), instance.flavor.root_gb * units.Gi or base.virtual_size
         with disk_full(what):
-            room = self._room(base, root_size + sum(disk.size_mb * units.Mi for disk in local.values()))
+            size = root_size + sum(disk.size_mb * units.Mi for disk in local.values())
+            room = self._room(base, size, copies_image=copies_image)
             self._require_room(what, room + _boot_size(instance.image, base.path))
 
-    def _room(self, base: BaseImage, size: int) -> int:
-        """Returns the bytes that new disks of `size` take at once."""
-        copied = base.path.stat().st_blocks * 512 if self._settings.images_type == disk_formats.RAW else 0
-        return size if self._settings.preallocate else copied
+    def _room(self, base: BaseImage, size: int, *, copies_image: bool) -> int:
+        """Returns the bytes that new disks of `size` take at once. An image that is converted is there twice meanwhile."""
+        is_raw, image = self._settings.images_type == disk_formats.RAW, base.path.stat().st_blocks * 512
+        is_converted = base.disk_format != disk_formats.RAW if is_raw else copies_image
+        converted = image if is_converted else 0
+        if self._settings.preallocate:
+            return size + converted
+        return converted + image if is_raw or copies_image else 0
 
     def _require_room(self, what: str, needed: int) -> None:
         """Raises DiskFull before anything is written that surely does not fit."""
