@@ -17,6 +17,9 @@ CONNECTIONS_OF_A_PORT = 64
 # Interfaces of a network that have such connections at one time: more than it may have connections. The kernel makes room for
 # so many at once.
 _ASKING = 512
+# To so many addresses the namespace sends within so many seconds. Each has an entry in the kernel's table of neighbours, which all
+# networks of the host share, and a guest may ask from any address.
+_NEIGHBOURS, _NEIGHBOUR_SECONDS = 512, 120
 _LINK_LOCAL = "169.254.0.0/16"
 
 
@@ -55,10 +58,22 @@ def of_network(record: NetworkRecord) -> str:
     return f"table inet {TABLE}\nflush table inet {TABLE}\n" + _declared(
         "inet",
         asking,
+        *_neighbours(network),
         _chain("input", "filter hook input priority filter; policy drop;", incoming),
         _chain("forward", "filter hook forward priority filter; policy drop;", forwarded),
         _chain("postrouting", "nat hook postrouting priority srcnat;", translated),
     )
+
+
+def _neighbours(network: LocalNetwork) -> Iterator[str]:
+    """Yields what bounds the addresses of guests to which the namespace sends."""
+    rules = []
+    for number, family in ((4, "ip"), *([(6, "ip6")] if network.six else [])):
+        name = f"neighbours{number}"
+        yield f"set {name} {{ type ipv{number}_addr; flags dynamic,timeout; timeout {_NEIGHBOUR_SECONDS}s; size {_NEIGHBOURS}; }}"
+        rules.append(f"oifname {GUESTS} update @{name} {{ {family} daddr }} accept")
+    rules.append(f"oifname {GUESTS} drop")
+    yield _chain("neighbours", "filter hook postrouting priority filter;", rules)
 
 
 def _incoming6(network: LocalNetwork) -> Iterator[str]:

@@ -1,0 +1,85 @@
+"""All namespaces of a host share the kernel's tables of neighbours, for IPv4 and for IPv6: an address takes an entry when something
+is sent to it. Real packets, without hypervisor.
+"""
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from minova.objects.guests.guest_metadata import ADDRESS
+from minova.virt.namespaces.namespaces import NetworkNamespaces
+from minova.virt.namespaces.network import HostSubnet
+from tests.security.test_local_networks import add, ask
+from tests.servers.veth_host import VethHost
+
+pytestmark = pytest.mark.timeout(120)
+NETWORK, MAC = str(uuid.uuid4()), "fa:16:3e:00:00:01"
+RANGE = HostSubnet(cidr="10.9.0.0/16", gateway="10.9.0.1", dhcp=False)
+# More than a network may have, and less than overflows the tables of the machine.
+FORGED, MOST = 700, 512
+# Begins TCP connections from so many addresses to port 80 of an address, by a MAC address, and prints for how many of its addresses
+# somebody asks by ARP.
+FORGE = """
+import socket, struct, sys, time
+mac = lambda text: bytes.fromhex(text.replace(":", ""))
+target, gateway, count = socket.inet_aton(sys.argv[1]), mac(sys.argv[2]), int(sys.argv[3])
+own = mac(open("/sys/class/net/eth0/address").read().strip())
+def checksum(data):
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total = (total & 0xFFFF) + (total >> 16)
+    return struct.pack("!H", ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF)
+with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806)) as raw:
+    raw.bind(("eth0", 0x0806))
+    asked = set()
+    def hear():
+        raw.setblocking(False)
+        try:
+            while True:
+                frame = raw.recv(2000)
+                if frame[20:22] == b"\\0\\1" and frame[6:12] != own:
+                    asked.add(frame[38:42])
+        except BlockingIOError:
+            raw.setblocking(True)
+    for number in range(count):
+        source = struct.pack("!BBH", 10, 9, 512 + number)
+        body = struct.pack("!HHIIBBHHH", 1024, 80, 1, 0, 0x50, 2, 1000, 0, 0)
+        body = body[:16] + checksum(source + target + struct.pack("!BBH", 0, 6, len(body)) + body) + body[18:]
+        head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 40, 1, 0, 64, 6, 0, source, target)
+        head = head[:10] + checksum(head) + head[12:]
+        raw.send(gateway + own + b"\\x08\\x00" + head + body)
+        hear()
+    until = time.monotonic() + 2
+    while time.monotonic() < until:
+        time.sleep(0.05)
+        hear()
+print(len(asked))
+"""
+
+
+@pytest.fixture
+def host() -> Iterator[VethHost]:
+    with VethHost() as made:
+        yield made
+
+
+@pytest.fixture
+def networks(host: VethHost, tmp_path: Path) -> Iterator[NetworkNamespaces]:
+    made = NetworkNamespaces(tmp_path / "run", host.path, f"@{host.name}")
+    yield made
+    made.remove(NETWORK)
+
+
+@pytest.mark.parametrize("target", [ADDRESS, "192.0.2.7"], ids=["answers of the namespace", "answers from outside"])
+def test_bug_forged_addresses_filled_the_table_of_neighbours_for_all(
+    host: VethHost, networks: NetworkNamespaces, target: str
+) -> None:
+    """With "neighbor table overflow" the host and guests of other networks reached no machine that they had not reached before."""
+    network = add(host, networks, NETWORK, RANGE)
+    host.neighbour("192.0.2.7/24", "192.0.2.2/24")
+    guest = host.guest(NETWORK, MAC, "10.9.0.5/16", RANGE.gateway)
+    assert ask(guest, target, 80) == "ConnectionRefusedError"
+    asked = int(guest.python(FORGE, target, network.mac, str(FORGED)))
+    assert MOST // 2 < asked <= MOST
+    assert ask(guest, target, 80) == "ConnectionRefusedError", "the guest itself is known"
