@@ -17,8 +17,8 @@ from minova.objects.servers.states import PowerState
 from minova.placement.audit import gather
 from tests.faults.cloud import LARGER
 from tests.faults.mover import Mover
+from tests.faults.restores import recover
 from tests.faults.test_bug_moves import message, other
-from tests.faults.test_restored_database import recover
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("fewer_renewals")]
 RUNNING, OFF = PowerState.RUNNING, PowerState.SHUTDOWN

@@ -7,16 +7,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
-from sqlalchemy.orm import Session
 
-from minova.cmd.commands import recovery
 from minova.conductor.tasks.history import CONFIRM
-from minova.conductor.unexpected.adoption import Adoption
-from minova.conductor.unexpected.listing import UnexpectedItem, now
-from minova.db.models import Instance
-from minova.db.recovery import unexpected
 from tests.faults.cloud import CONTROLLERS, Cloud
+from tests.faults.restores import have_reported, is_lost, recover
+from tests.faults.world import DOWN_FOR
 
 pytestmark = pytest.mark.timeout(600)
 # As many as seeds of storms, by fifty: tools/check nightly tries 20.
@@ -83,34 +78,26 @@ def test_nothing_that_runs_dies(tmp_path: Path, seed: int, restart: bool, lost: 
         world.close()
 
 
-def recover(cloud: Cloud) -> None:
-    """As `minova-manage recovery --apply`, once all hosts have reported. Servers whose snapshots or catalogue are lost are adopted
-    by themselves before, as by `minova-manage unexpected adopt`.
-    """
-    conf = cloud.conf("conductor1")
-    by_itself = [one for one in recovery.find(cloud.db, conf).things if one.kind == "guest" and one.doubts]
-    for one in by_itself:
-        cloud.db.run(partial(adopt, cloud, one))
-    found = recovery.find(cloud.db, conf)
-    assert found.silent == {}
-    left = recovery.bring_together(cloud.db, found, (), conf)
-    assert left == []
-    if found.row.safe_since is not None:
-        recovery.end(cloud.db, found, (), left=left, leave_rest=False)
-
-
-def adopt(cloud: Cloud, one: UnexpectedItem, session: Session) -> None:
-    (guest,) = (guest for guest in unexpected.guests(session, one.id) if guest.host == one.where)
-    host = session.scalar(select(Instance.host).where(Instance.uuid == one.id))
-    Adoption().adopt(session, guest, now(), cloud.db.now(), take_from=host)
-
-
-def is_lost(violation: str) -> bool:
-    """What no host has: a server that was not built yet, and the deletion of a server or port. A deleted server is back without
-    its guest, and its users delete it again.
-    """
-    without_guest = "domains without instance [], instances without domain" in violation
-    return without_guest or violation.endswith(("was acknowledged and is lost", "was deleted and is back"))
+def test_bug_host_that_restarted_in_the_lost_time_never_reports(tmp_path: Path) -> None:
+    """The conductors live on: they know the process of the host from the database that is lost."""
+    cloud = Cloud(1, tmp_path, hosts=1, **ROOMY)
+    world = cloud.world
+    try:
+        world.run(30.0)
+        cloud.back_up()
+        cloud.create(1, 1)
+        world.keep_down(cloud.hosts, 1.0)
+        world.run(max(DOWN_FOR) + 30.0)
+        before = cloud.running()
+        assert before
+        cloud.restore()
+        world.run(200.0)
+        assert have_reported(cloud)
+        recover(cloud)
+        world.run(30.0)
+        assert (cloud.running(), cloud.violations()) == (before, [])
+    finally:
+        world.close()
 
 
 @pytest.mark.parametrize("restart", [False, True], ids=["services live on", "services start again"])

@@ -27,8 +27,8 @@ from minova.objects.hosts.service import HostIdentity
 
 LOG = logging.getLogger(__name__)
 
-# For this share of service_down_time after its last message, a conductor assumes that a process still serves its host.
-# Below 1, so that a silent process, which another one may have replaced, is looked up again.
+# For this share of service_down_time a conductor remembers which process serves a host. Below 1, so that a silent process, which
+# another one may have replaced, is looked up again.
 FRESH_SHARE = 3 / 4
 RENAME = "minova-manage host rename"
 
@@ -292,13 +292,11 @@ class HostProcesses:
         return {host for host, process in serving.items() if process != unchecked[host]}
 
     def _serves(self, host: str, process: str) -> bool | None:
-        """Returns None if it is unknown. A message of the process that is known to serve the host extends that
-        knowledge.
+        """Returns None if it is unknown. No message extends that knowledge: a database that has gone back in time may name an earlier
+        process, whose successor has to register again.
         """
         with self._lock:
             until, serving_process = self._known.get(host, (0.0, None))
             if serving_process is None or self._clock() >= until:
                 return None
-            if serving_process == process:
-                self._known[host] = (self._clock() + self._fresh, process)
             return serving_process == process

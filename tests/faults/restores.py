@@ -1,0 +1,47 @@
+"""What operators do once the database has gone back in time, and what is lost then."""
+
+from functools import partial
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from minova.cmd.commands import recovery
+from minova.conductor.unexpected.adoption import Adoption
+from minova.conductor.unexpected.listing import UnexpectedItem, now
+from minova.db.models import Instance
+from minova.db.recovery import unexpected
+from tests.faults.cloud import Cloud
+
+
+def have_reported(cloud: Cloud) -> bool:
+    return not recovery.find(cloud.db).silent
+
+
+def recover(cloud: Cloud) -> None:
+    """As `minova-manage recovery --apply`, once all hosts have reported. Servers whose snapshots or catalogue are lost are adopted
+    by themselves before, as by `minova-manage unexpected adopt`.
+    """
+    conf = cloud.conf("conductor1")
+    by_itself = [one for one in recovery.find(cloud.db, conf).things if one.kind == "guest" and one.doubts]
+    for one in by_itself:
+        cloud.db.run(partial(adopt, cloud, one))
+    found = recovery.find(cloud.db, conf)
+    assert found.silent == {}, found.silent
+    left = recovery.bring_together(cloud.db, found, (), conf)
+    assert left == []
+    if found.row.safe_since is not None:
+        recovery.end(cloud.db, found, (), left=left, leave_rest=False)
+
+
+def adopt(cloud: Cloud, one: UnexpectedItem, session: Session) -> None:
+    (guest,) = (guest for guest in unexpected.guests(session, one.id) if guest.host == one.where)
+    host = session.scalar(select(Instance.host).where(Instance.uuid == one.id))
+    Adoption().adopt(session, guest, now(), cloud.db.now(), take_from=host)
+
+
+def is_lost(violation: str) -> bool:
+    """What no host has: a server that was not built yet, and the deletion of a server or port. A deleted server is back without
+    its guest, and its users delete it again.
+    """
+    without_guest = "domains without instance [], instances without domain" in violation
+    return without_guest or violation.endswith(("was acknowledged and is lost", "was deleted and is back"))
