@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from minova.cmd.commands import recovery
 from minova.conductor.unexpected.adoption import Adoption
 from minova.conductor.unexpected.listing import UnexpectedItem, now
-from minova.db.models import Instance
+from minova.db.models import Instance, Task
 from minova.db.recovery import unexpected
 from tests.faults.cloud import Cloud
 
@@ -37,6 +37,16 @@ def adopt(cloud: Cloud, one: UnexpectedItem, session: Session) -> None:
     (guest,) = (guest for guest in unexpected.guests(session, one.id) if guest.host == one.where)
     host = session.scalar(select(Instance.host).where(Instance.uuid == one.id))
     Adoption().adopt(session, guest, now(), cloud.db.now(), take_from=host)
+
+
+def in_transit(cloud: Cloud) -> set[tuple[str, str]]:
+    """(host, uuid) of each guest with which something is in progress, which may end it."""
+    with cloud.db.read() as session:
+        busy = set(session.scalars(select(Task.instance_uuid)))
+        busy |= set(session.scalars(select(Instance.uuid).where(Instance.task_state.is_not(None))))
+    return {
+        (host, domain.uuid) for host in cloud.hosts for domain in cloud.drivers[host].domains() if domain.uuid in busy
+    }
 
 
 def is_lost(violation: str) -> bool:
