@@ -156,7 +156,7 @@ class ConductorHarness:
     def beat(self, *hosts: str) -> None:
         for host in hosts or self.hosts:
             self.conductor.heartbeat(CTX, host=host, binary="minova-compute")
-        self.tick(self.conductor)
+        self._do_periodic_work(self.conductor, more_often_than=HOUSEKEEPING)
 
     def silence(self, host: str) -> None:
         """The compute of this host is not heard until it is down."""
