@@ -221,12 +221,12 @@ def test_servers_leave_their_hosts_once_their_time_is_over(harness: ConductorHar
     harness.conductor = harness.start("one")
     uuid = harness.active()
     shelve(harness, uuid)
-    harness.beat("a")
+    harness.tick(harness.conductor)
     assert harness.state(uuid) == "shelved/None on a"
     for _ in range(61):
         harness.now += 10
         harness.conductor.heartbeat(CTX, host="a", binary="minova-compute")
-    harness.beat("a")
+    harness.tick(harness.conductor)
     assert harness.state(uuid) == "shelved/shelving_offloading on a"
     succeed(harness, uuid, harness.action_id(uuid))
     assert harness.state(uuid) == "shelved_offloaded/None on None"
@@ -239,7 +239,7 @@ def test_an_offload_that_fails_is_tried_again(harness: ConductorHarness) -> None
     assert harness.state(uuid) == "shelved/None on a"
     assert "the disk is busy" in harness.fault(uuid)
     assert harness.allocated() == {uuid: "a"}
-    harness.beat("a")
+    harness.tick(harness.conductor)
     assert harness.state(uuid) == "shelved/shelving_offloading on a"
     succeed(harness, uuid, harness.action_id(uuid))
     assert harness.state(uuid) == "shelved_offloaded/None on None"
