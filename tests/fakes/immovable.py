@@ -44,7 +44,9 @@ class Immovable:
     ) -> None:
         _refuse()
 
-    def define_moved(self, instance: Instance, node: str, attempt: int, data: GuestData = NO_DATA) -> None:
+    def define_moved(
+        self, instance: Instance, node: str, attempt: int, data: GuestData = NO_DATA, *, stayed_off: bool = False
+    ) -> None:
         _refuse()
 
     def live_source(self, instance: Instance, migration_uuid: str, key: TransferKey) -> LiveSource:

@@ -261,9 +261,9 @@ class ColdPhases:
         migration = move.migration
         runs = migration.old_vm_state is not VmState.STOPPED
         instance = self._vif_plug_waiter.bound(ctx, move.instance, migration.attempt, check)
-        self._driver.define_moved(
-            instance, node, migration.attempt, GuestData(availability_zone=move.availability_zone)
-        )
+        data = GuestData(availability_zone=move.availability_zone)
+        stayed_off = migration.status == "reverted" and not runs
+        self._driver.define_moved(instance, node, migration.attempt, data, stayed_off=stayed_off)
         self._records.note_settled(ctx, move.instance, migration, node)
         state = self._power_on(ctx, instance, migration, check) if runs else PowerState.SHUTDOWN
         self._records.keep(move.instance, migration, node, state)

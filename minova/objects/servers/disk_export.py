@@ -57,8 +57,9 @@ class PciAddresses(msgspec.Struct, frozen=True, kw_only=True):
 class DiskExport(msgspec.Struct, frozen=True, kw_only=True):
     """What a source serves, at `address`:`port`. No `files`: nothing of the guest has to be fetched.
 
-    - `host`, `attempt`, `root_inode`: the source's owner record. A destination that has the very same record in its own folder
-      shares the storage, and fetches nothing.
+    - `host`, `attempt`: the source's owner record.
+    - `shown`: the UUID of the migration, which the source has written into that record. A destination that finds it in its own folder
+      shares the storage, and fetches nothing. A copy of the folder has no UUID of this migration.
     - `memory_mb`, `vcpus`: of the guest whose saved memory is among the files.
     - `drive_is_cd`: whether the config drive is a CD.
     - `addresses`: of the guest's devices, which it keeps.
@@ -69,7 +70,7 @@ class DiskExport(msgspec.Struct, frozen=True, kw_only=True):
 
     host: Line
     attempt: Count
-    root_inode: Annotated[int, Meta(ge=0)] | None = None
+    shown: Line = ""
     address: Address = ""
     port: Annotated[int, Meta(ge=0, le=65_535)] = 0
     files: Annotated[tuple[ExportedFile, ...], Meta(max_length=256)] = ()

@@ -74,9 +74,14 @@ class MigrationDriver(Protocol):
         """
         ...
 
-    def define_moved(self, instance: Instance, node: str, attempt: int, data: GuestData = NO_DATA) -> None:
+    def define_moved(
+        self, instance: Instance, node: str, attempt: int, data: GuestData = NO_DATA, *, stayed_off: bool = False
+    ) -> None:
         """Define the domain on the disks that are here, marked with the attempt; it stays off. The disks become this host's, are
         fitted to the instance's flavor, and the config drive is written anew. Idempotent.
+
+        Saved memory that was here before is removed if the disks have been another attempt's since: it is older than they are.
+        `stayed_off`: the guest has not run in that attempt, so its memory stays.
 
         The instance's row must name this host. Raises NotFound if there are no disks, StaleAttempt if a later attempt has
         made them, GuestStateUnexpected if the guest runs in another attempt.

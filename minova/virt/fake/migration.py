@@ -76,7 +76,9 @@ class FakeMigration(FakePower):
         self._begin("import_disks")
         check()
 
-    def define_moved(self, instance: Instance, node: str, attempt: int, data: GuestData = NO_DATA) -> None:
+    def define_moved(
+        self, instance: Instance, node: str, attempt: int, data: GuestData = NO_DATA, *, stayed_off: bool = False
+    ) -> None:
         with self._lock:
             self._begin("define_moved")
             existing = self._domains.get(instance.uuid)

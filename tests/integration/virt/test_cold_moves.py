@@ -243,6 +243,39 @@ def test_shared_disks_are_handed_over_and_not_copied(tmp_path: Path, guest_image
         assert two.driver.power_on(guest) is PowerState.RUNNING
 
 
+@pytest.mark.parametrize("stayed_off", [False, True])
+def test_bug_memory_was_restored_over_the_disks_on_which_the_guest_had_gone_on(
+    tmp_path: Path, guest_image: Path, stayed_off: bool
+) -> None:
+    """On shared storage the source has its memory of before still, when the guest returns to it with newer disks."""
+    (tmp_path / "shared").mkdir()
+    with ExitStack() as stack:
+        one, two = (stack.enter_context(side(name, tmp_path / "shared", guest_image)) for name in ("hv1", "hv2"))
+        guest, secret = small(one), key()
+        one.driver.power_on(guest)
+        one.driver.suspend(guest.uuid)
+        export = one.driver.export_disks(guest, MOVE, secret)
+        two.driver.import_disks(guest, 2, export, secret, two.image, never)
+        one.driver.stop_export(MOVE)
+        two.driver.define_moved(guest, two.node, 2)
+        two.driver.destroy(guest.uuid, RowHost(host="hv1"))
+        one.driver.define_moved(guest, one.node, 3, stayed_off=stayed_off)
+        assert one.driver.has_saved_memory(guest.uuid) is stayed_off
+
+
+def test_bug_copy_of_a_folder_counted_as_shared_storage(sides: tuple[Side, Side]) -> None:
+    """Its owner record is the same, and its disk is an old one."""
+    one, two = sides
+    guest, secret = small(one), key()
+    one.driver.export_disks(guest, "an earlier one", secret)
+    one.driver.stop_export("an earlier one")
+    shutil.copytree(one.disks(guest), two.disks(guest))
+    write(one, guest, 9)
+    export = one.driver.export_disks(guest, MOVE, secret)
+    with pytest.raises(HypervisorError, match="of host hv1"):
+        two.driver.import_disks(guest, 2, export, secret, two.image, never)
+
+
 def test_files_of_another_host_are_never_overwritten(sides: tuple[Side, Side]) -> None:
     """A folder with another owner record may be another instance's view of shared storage."""
     one, two = sides
@@ -281,8 +314,12 @@ def test_saved_memory_moves_and_the_guest_goes_on_from_it(sides: tuple[Side, Sid
     one.driver.suspend(guest.uuid)
     large = msgspec.structs.replace(guest, flavor=msgspec.structs.replace(guest.flavor, memory_mb=256))
     export = one.driver.export_disks(guest, MOVE, secret)
-    with pytest.raises(SavedMemoryKept):
-        two.driver.import_disks(large, 2, export, secret, two.image, never)
+    more_swap = msgspec.structs.replace(guest, flavor=msgspec.structs.replace(guest.flavor, swap=64))
+    for changed in (large, more_swap):
+        with pytest.raises(SavedMemoryKept):
+            two.driver.import_disks(changed, 2, export, secret, two.image, never, before=guest.flavor)
+        with pytest.raises(SavedMemoryKept):
+            one.driver.define_moved(changed, one.node, 2)
     move(guest, one, two, 2)
     two.driver.define_moved(guest, two.node, 2)
     assert two.driver.has_saved_memory(guest.uuid)

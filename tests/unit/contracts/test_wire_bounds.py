@@ -18,8 +18,8 @@ inspect = msgspec.inspect
 FROM_HOSTS = [method for method in methods_of(ConductorApi).values() if method.from_hosts]
 # Of a request, and checked by themselves: `conductor/unexpected/checks.py` bounds a record of a guest; a move is read from its row.
 OF_REQUESTS = {RequestContext, Instance, RequestSpec, Migration}
-# Any values, which the scheduler decodes (`scheduler/refresh/decode.py`) or checks bound; inodes have 64 bits.
-BY_THE_MESSAGE = {"metrics", "carried", "root_inode"}
+# Any values, which the scheduler decodes (`scheduler/refresh/decode.py`) or checks bound.
+BY_THE_MESSAGE = {"metrics", "carried"}
 
 
 @pytest.mark.parametrize("method", FROM_HOSTS, ids=lambda one: one.name)

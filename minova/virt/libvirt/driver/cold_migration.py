@@ -56,11 +56,11 @@ class ColdMigration(LibvirtDomains):
         files = self._moving.files(instance, kept)
         served = [each for _, each in files]
         port = self._exports.start(migration_uuid, key, served, self._disks.program_group)
-        owner, base = self._moving.owner(instance.uuid), self._disks.base_digest(instance.uuid)
+        owner, base = self._moving.shown(instance.uuid, migration_uuid), self._disks.base_digest(instance.uuid)
         return DiskExport(
             host=owner.host,
             attempt=owner.attempt,
-            root_inode=owner.disk,
+            shown=owner.shown,
             address=str(self._conf.my_ip),
             port=port,
             files=tuple(file for file, _ in files),
@@ -91,10 +91,13 @@ class ColdMigration(LibvirtDomains):
     ) -> None:
         # A host that cannot define the guest refuses before the first byte.
         self._xml_of(instance, instance.node or "", attempt, self._disks.plan(instance))
-        size, now = (export.memory_mb, export.vcpus), _size(instance)
-        if any(file.name == MEMORY.beside for file in export.files) and size != now:
+        now = instance.flavor
+        # Pages of the memory are in the swap.
+        has_same_swap = before is None or before.swap == now.swap
+        fits = has_same_swap and (export.memory_mb, export.vcpus) == _size(instance)
+        if any(file.name == MEMORY.beside for file in export.files) and not fits:
             raise errors.SavedMemoryKept(
-                f"The saved memory of instance {instance.uuid} does not fit flavor {instance.flavor.name}. Start the server, or reboot "
+                f"The saved memory of instance {instance.uuid} does not fit flavor {now.name}. Start the server, or reboot "
                 "it hard to lose the memory"
             )
         if self._moving.shares(instance.uuid, export):
@@ -116,13 +119,17 @@ class ColdMigration(LibvirtDomains):
         with self._host.connection("Reading saved memory", domain_name(instance.uuid)) as connection:
             _memory_xml(connection, memory, xml)
 
-    def define_moved(self, instance: Instance, node: str, attempt: int, data: GuestData = NO_DATA) -> None:
+    def define_moved(
+        self, instance: Instance, node: str, attempt: int, data: GuestData = NO_DATA, *, stayed_off: bool = False
+    ) -> None:
         with self._host.connection("Defining after a move", domain_name(instance.uuid)) as connection:
             domain = lookup(connection, instance.uuid)
             if domain is not None:
                 if self._runs_in(domain, attempt):
                     return
-                if _size_of(domain) != _size(instance):
+                if not stayed_off and self._is_older_than_disks(domain, attempt):
+                    saved_memory.forget_older(domain)
+                if _size_of(domain) != _size(instance) or self._moving.makes_swap_anew(instance):
                     saved_memory.require_none(domain)
                 self._snapshots.settle(instance.uuid, domain)
             self._moving.take_over(instance, self._ready().host, attempt, self._write_drive(instance, data))
@@ -143,6 +150,11 @@ class ColdMigration(LibvirtDomains):
         if domain.isActive() and mark.attempt != attempt:
             raise errors.GuestStateUnexpected(f"Domain {domain.name()} runs in attempt {mark.attempt}")
         return bool(domain.isActive())
+
+    def _is_older_than_disks(self, domain: Any, attempt: int) -> bool:
+        """Whether the disks, on shared storage, have been in use in an attempt between the domain's and this one."""
+        mark, disks = self._our_mark(domain), self._moving.attempt_of(domain.UUIDString())
+        return mark is not None and disks is not None and mark.attempt < disks < attempt
 
     def _kept_by_libvirt(self, connection: Any, instance: Instance, domain: Any) -> tuple[Path, ...]:
         """Returns the files beside the disks with what libvirt keeps of the guest elsewhere."""

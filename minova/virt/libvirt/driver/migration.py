@@ -63,11 +63,11 @@ class LibvirtMigration(ColdMigration):
             inactive = domain.XMLDesc(_MIGRATABLE | libvirt.VIR_DOMAIN_XML_INACTIVE)
             sizes = {Path(path).name: domain.blockInfo(target)[0] for path, target in targets_of(xml).items()}
         files = self._moving.files_beside(instance)
-        owner, base = self._moving.owner(instance.uuid), self._disks.base_digest(instance.uuid)
+        owner, base = self._moving.shown(instance.uuid, migration_uuid), self._disks.base_digest(instance.uuid)
         export = DiskExport(
             host=owner.host,
             attempt=owner.attempt,
-            root_inode=owner.disk,
+            shown=owner.shown,
             address=str(self._conf.my_ip),
             port=self._exports.start(migration_uuid, key, [served for _, served in files], self._disks.program_group),
             files=tuple(file for file, _ in files),

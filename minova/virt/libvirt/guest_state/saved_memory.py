@@ -1,5 +1,5 @@
-"""The memory of a guest that libvirt has saved. Only the word of the guest's user removes it, or its use: a guest that has
-gone on from it has newer memory, and an older one over its changed disk would damage the disk.
+"""The memory of a guest that libvirt has saved. Only the word of the guest's user removes it, or its use, here or on another host: a
+guest that has gone on from it has newer memory, and an older one over its changed disk would damage the disk.
 """
 
 import logging
@@ -22,6 +22,16 @@ def require_none(domain: Any) -> None:
         raise errors.SavedMemoryKept(
             f"The memory of domain {domain.name()} is saved. Start the server to go on from it, or reboot it hard to lose it"
         )
+
+
+def forget_older(domain: Any) -> None:
+    """Remove the memory of a guest that is off, and whose disks another host has had since."""
+    if is_saved(domain):
+        LOG.warning(
+            "The saved memory of domain %s is older than its disks, on which it has run elsewhere. It is removed: the guest boots",
+            domain.name(),
+        )
+        domain.managedSaveRemove()
 
 
 def forget_used(domain: Any) -> None:

@@ -64,9 +64,19 @@ class MovingDisks:
                 ExportedDisk(path.name, path),
             )
 
-    def owner(self, instance_uuid: str) -> DiskOwner:
-        """Raises NotFound if no host is recorded as owner of the disks."""
-        entry = disk_owner.read(self._disks.folder(instance_uuid))
+    def shown(self, instance_uuid: str, migration_uuid: str) -> DiskOwner:
+        """Write into the owner record that the disks are shown to the destination of this migration. Returns the record. Idempotent.
+
+        Raises NotFound if no host is recorded as owner of the disks.
+        """
+        try:
+            with disk_owner.locked(self._disks.folder(instance_uuid)) as owner:
+                entry = owner.read()
+                if entry is not None and entry.shown != migration_uuid:
+                    entry = msgspec.structs.replace(entry, shown=migration_uuid)
+                    owner.write(entry)
+        except FileNotFoundError:
+            entry = None
         if entry is None:
             raise NotFound(f"Instance {instance_uuid} has no disks with a recorded owner on this host")
         return entry
@@ -74,10 +84,12 @@ class MovingDisks:
     # -- destination ---------------------------------------------------------------------------------------------------
 
     def shares(self, instance_uuid: str, export: DiskExport) -> bool:
-        """Whether the source's disks are those in the folder here: it has the very same owner record."""
+        """Whether the source's disks are those in the folder here: what the source has written into the owner record for this
+        migration stands there.
+        """
         entry = disk_owner.read(self._disks.folder(instance_uuid))
-        owner = None if entry is None else (entry.host, entry.attempt, entry.disk)
-        return export.root_inode is not None and owner == (export.host, export.attempt, export.root_inode)
+        record = None if entry is None else (entry.host, entry.attempt, entry.shown)
+        return bool(export.shown) and record == (export.host, export.attempt, export.shown)
 
     def fetch(
         self,
@@ -269,18 +281,29 @@ class MovingDisks:
     def take_over(self, instance: Instance, host: str, attempt: int, write_drive: WriteDrive) -> None:
         """Make the disks that are here this host's, in this attempt, and fit them to the instance. Idempotent.
 
-        Raises NotFound if there are none, StaleAttempt if a later attempt has made them.
+        Raises NotFound if there are none, StaleAttempt if a later attempt has made them, HypervisorError if a QEMU on another host has
+        them open.
         """
         folder = self._disks.folder(instance.uuid)
         if not (folder / disk_owner.ROOT_DISK).exists():
             raise NotFound(f"Instance {instance.uuid} has no disks on this host")
         with disk_full(f"Disks of instance {instance.uuid} in {self._disks.path}"):
             with disk_owner.locked(folder) as owner:
+                self._disks.require_closed(folder / disk_owner.ROOT_DISK, owner.read(), host)
                 taken = owner.hand_over(host, attempt)
                 owner.write(msgspec.structs.replace(taken, drive_is_cd=write_drive.is_cd))
             self._fit(instance)
             if instance.config_drive:
                 disk_images.written(folder / DRIVE, write_drive.write, self._disks.share_written)
+
+    def attempt_of(self, instance_uuid: str) -> int | None:
+        """Returns the attempt that has the disks; None if that is not recorded."""
+        entry = disk_owner.read(self._disks.folder(instance_uuid))
+        return None if entry is None else entry.attempt
+
+    def makes_swap_anew(self, instance: Instance) -> bool:
+        """Whether `take_over` makes the guest's swap in another size."""
+        return fitting.makes_swap_anew(self._disks.plan(instance), named_disks(instance))
 
     def _fit(self, instance: Instance) -> None:
         disks, passphrase = self._disks.plan(instance), self._disks.passphrase_beside(instance)

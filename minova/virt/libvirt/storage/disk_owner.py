@@ -60,6 +60,7 @@ class DiskOwner(msgspec.Struct, frozen=True, kw_only=True):
     `former`: the root disk that existed when this one was begun.
     `addresses`: where the guest has its devices; None if that is not known.
     `secrets`: {kind: mark} of the secrets with which disks and TPM were made (`disk_keys.mark_of`).
+    `shown`: the UUID of the last migration whose destination was told of these disks.
     `taken_from`: an evacuation has brought the server here, with its disks. They go back to this host if it fails.
     """
 
@@ -72,6 +73,7 @@ class DiskOwner(msgspec.Struct, frozen=True, kw_only=True):
     taken_from: FormerOwner | None = None
     addresses: PciAddresses | None = None
     secrets: dict[str, str] = {}
+    shown: str = ""
 
 
 class SecretsInUse(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,6 +187,20 @@ class OwnerFile:
         taken = msgspec.structs.replace(entry, host=host, attempt=attempt)
         self.write(taken)
         return taken
+
+    def own(self, host: str, formats: dict[str, str]) -> None:
+        """Record that the disks are this host's: it has another name, they were copied here, or a release that keeps no record has made
+        them. `formats`: by the domain, which may not name all of them.
+        """
+        entry, root = self.read(), inode(self._folder / ROOT_DISK)
+        if entry is None:
+            self.write(DiskOwner(host=host, attempt=0, disk=root, formats=formats))
+        elif _made(self._folder, entry):
+            self.write(msgspec.structs.replace(entry, host=host, formats={**formats, **entry.formats}))
+        else:
+            self.write(
+                msgspec.structs.replace(entry, host=host, disk=root, formats={**entry.formats, **formats}, former=None)
+            )
 
     def note_formats(self, formats: dict[str, str]) -> dict[str, str]:
         """Record the formats of files that have none yet. Returns all recorded ones. Disks that no host is recorded to own have no

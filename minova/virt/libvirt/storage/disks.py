@@ -483,7 +483,7 @@ class Disks(GuestFolders):
         try:
             with disk_owner.locked(folder) as owner:
                 entry = owner.read()
-                self._require_closed(root, entry, host)
+                self.require_closed(root, entry, host)
                 taken = owner.take_over(host, attempt, old_attempt)
         except FileNotFoundError:
             return False
@@ -505,11 +505,11 @@ class Disks(GuestFolders):
         folder = self.folder(instance.uuid)
         root = folder / disk_owner.ROOT_DISK
         with disk_owner.locked(folder) as owner:
-            self._require_closed(root, owner.read(), host)
+            self.require_closed(root, owner.read(), host)
             owner.hand_over(host, instance.attempt)
         self.share_written(root)
 
-    def _require_closed(self, root: Path, entry: DiskOwner | None, host: str) -> None:
+    def require_closed(self, root: Path, entry: DiskOwner | None, host: str) -> None:
         """Raises HypervisorError if the disk is another host's, and a QEMU has it open."""
         self._qemu.take_back(root)
         if entry is not None and entry.host != host and image_locks.is_open(root):
@@ -574,10 +574,7 @@ class Disks(GuestFolders):
             written = formats()
             if own and not written:
                 return
-            attempt = entry.attempt if entry is not None else 0
-            disk = disk_owner.inode(folder / disk_owner.ROOT_DISK)
-            is_cd = entry.drive_is_cd if entry is not None else True
-            owner.write(DiskOwner(host=host, attempt=attempt, disk=disk, formats=written, drive_is_cd=is_cd))
+            owner.own(host, written)
 
 
 def named_disks(instance: Instance) -> dict[str, LocalDisk]:

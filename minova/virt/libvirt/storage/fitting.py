@@ -41,12 +41,23 @@ def fit(
             _fit_local(path, disk, planned.driver_format, finish, key)
 
 
+def makes_swap_anew(disks: Sequence[Disk], local: dict[str, LocalDisk]) -> bool:
+    """Whether `fit` makes the guest's swap, which may have pages of its memory."""
+    swaps = ((planned, disk) for planned in disks if (disk := local.get(Path(planned.path).name)) and disk.is_swap)
+    return any(_is_made_anew(Path(planned.path), disk, planned.driver_format) for planned, disk in swaps)
+
+
+def _is_made_anew(path: Path, disk: LocalDisk, written: str) -> bool:
+    if not path.exists():
+        return True
+    return disk.is_swap and disk_formats.virtual_size(path, written) != disk.size_mb * units.Mi
+
+
 def _fit_local(path: Path, disk: LocalDisk, written: str, finish: Finish, passphrase: str | None) -> None:
     size = disk.size_mb * units.Mi
-    now = disk_formats.virtual_size(path, written) if path.exists() else None
-    if now is None or (disk.is_swap and now != size):
+    if _is_made_anew(path, disk, written):
         disk_images.formatted(path, disk, path.name, finish, passphrase)
-    elif now < size and written == disk_formats.RAW:
+    elif written == disk_formats.RAW and disk_formats.virtual_size(path, written) < size:
         os.truncate(path, size)
     else:
         _grow(path, written, size, finish, passphrase)

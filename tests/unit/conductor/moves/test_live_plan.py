@@ -38,7 +38,7 @@ SOURCE = LiveSource(
     inactive_xml="<domain/>",
     cpu_xml=None,
     sizes={},
-    export=DiskExport(host="a", attempt=1, root_inode=None, address="a", port=1, files=()),
+    export=DiskExport(host="a", attempt=1, address="a", port=1, files=()),
 )
 LIVE = (
     *(MovePhase.DESCRIBE, MovePhase.CHECK, MovePhase.PREPARE, MovePhase.MIGRATE, MovePhase.ARRIVE, MovePhase.LEAVE),

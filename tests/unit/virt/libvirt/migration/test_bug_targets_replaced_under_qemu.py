@@ -37,7 +37,7 @@ class Destination:
         export = DiskExport(
             host="one",
             attempt=1,
-            root_inode=1,
+            shown="m",
             address="",
             port=1,
             files=(ExportedFile(name=DRIVE, export=DRIVE, size=5),),

@@ -9,9 +9,10 @@ from minova.errors import HypervisorError, StaleAttempt
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.guest_files import image_locks
+from minova.virt.libvirt.migration.moving_disks import MovingDisks
 from minova.virt.libvirt.storage import disk_owner
 from minova.virt.libvirt.storage.disk_owner import DiskOwner
-from minova.virt.libvirt.storage.disks import Disks
+from minova.virt.libvirt.storage.disks import Disks, WriteDrive
 
 UUID = "5d3a1f9e-2a0b-4f8e-9d5c-0c7a8b1f2e11"
 FLAVOR = Flavor(flavorid="1", name="nano", vcpus=1, memory_mb=64, root_gb=1)
@@ -58,4 +59,12 @@ def test_disks_that_a_guest_uses_stay(disks: Disks, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(image_locks, "is_open", lambda path: path == disks.folder(UUID) / "disk")
     with pytest.raises(HypervisorError, match="the guest is not down"):
         disks.take_left(moved(), "two")
+    assert owner(disks) == ("one", 1)
+
+
+def test_bug_a_move_took_disks_over_that_a_guest_uses(disks: Disks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A move falls back, and its destination, which was forced down, runs the guest still."""
+    monkeypatch.setattr(image_locks, "is_open", lambda path: path == disks.folder(UUID) / "disk")
+    with pytest.raises(HypervisorError, match="the guest is not down"):
+        MovingDisks(disks).take_over(moved(), "two", 3, WriteDrive(lambda path: None, is_cd=True))
     assert owner(disks) == ("one", 1)

@@ -5,7 +5,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from minova.virt.libvirt.storage.disk_owner import OWNER, DiskOwner, inode, written_formats
+from minova.virt.libvirt.storage.disk_owner import (
+    OWNER,
+    DiskOwner,
+    FormerDisk,
+    SecretsInUse,
+    inode,
+    read,
+    secrets_in_use,
+    written_formats,
+)
 from minova.virt.libvirt.storage.disks import Disks
 from minova.virt.libvirt.xml.disk_xml import disk_formats_of
 
@@ -55,6 +64,26 @@ def test_formats_are_added_to_an_owner_file_without_them(folder: Path) -> None:
     Disks(folder.parent).own(UUID, "hv1", lambda: FORMATS)
     assert written_formats(folder) == FORMATS
     assert msgspec.json.decode((folder / OWNER).read_bytes(), type=DiskOwner).attempt == 7
+
+
+def test_bug_renamed_host_forgot_what_it_knew_of_its_disks(folder: Path) -> None:
+    """The domain of a rescued guest names neither its root disk nor its ephemeral ones."""
+    former = FormerDisk(inode=inode(folder / "disk") or 0, format="raw", secrets={"disks": "f"})
+    entry = DiskOwner(host="old", attempt=7, disk=5, formats=FORMATS, former=former, secrets={"disks": "n"})
+    (folder / OWNER).write_bytes(msgspec.json.encode(entry))
+    before = secrets_in_use(folder)
+    Disks(folder.parent).own(UUID, "new", lambda: {"disk.rescue": "qcow2"})
+    renamed = {**FORMATS, "disk.rescue": "qcow2"}
+    assert read(folder) == msgspec.structs.replace(entry, host="new", formats=renamed)
+    assert secrets_in_use(folder) == before == SecretsInUse(marks={"disks": "f"}, replaced=False)
+
+
+def test_copied_disks_keep_their_formats_and_secrets(folder: Path) -> None:
+    entry = DiskOwner(host="hv1", attempt=7, disk=1, formats=FORMATS, secrets={"tpm": "n"}, drive_is_cd=False)
+    (folder / OWNER).write_bytes(msgspec.json.encode(entry))
+    Disks(folder.parent).own(UUID, "hv1", lambda: {"disk.rescue": "qcow2"})
+    here = inode(folder / "disk")
+    assert read(folder) == msgspec.structs.replace(entry, disk=here, formats={**FORMATS, "disk.rescue": "qcow2"})
 
 
 def test_formats_in_a_domain() -> None:
