@@ -463,3 +463,17 @@ def test_bug_copy_for_an_unshelved_disk_asked_for_no_room(
         disks.make(one, image, "hv1", 1, copies_image=True)
     assert not disks.folder(one.uuid).exists()
     disks.make(one, image, "hv1", 1)
+
+
+def test_bug_failed_rebuild_left_a_record_with_which_no_host_shares_the_disks(disks: Disks, base: Path) -> None:
+    one = instance()
+    disks.make(one, BaseImage.of(one, base), "hv1", 1)
+    record = disks.folder(one.uuid) / "owner.json"
+    before, moving = record.read_bytes(), MovingDisks(disks)
+    image = BaseImage.of(one, base)
+    base.unlink()
+    with pytest.raises(HypervisorError, match="is missing"):
+        disks.make(one, image, "hv1", 1, WriteDrive(lambda _: None, False))
+    assert record.read_bytes() == before
+    owner = moving.owner(one.uuid)
+    assert moving.shares(one.uuid, DiskExport(host="hv1", attempt=1, root_inode=owner.disk))

@@ -8,8 +8,8 @@ records which host owns the files if hosts share the folder.
 import logging
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -250,8 +250,8 @@ class Disks(GuestFolders):
         with (
             disk_full(what),
             disk_owner.locked(folder, make=True) as owner,
+            _taken(owner, entry) as (taken, renames),
         ):
-            taken = owner.take(entry)
             self.share(folder, base)
             record_inode = lambda disk: owner.write(msgspec.structs.replace(taken, disk=disk))  # noqa: E731
             root = folder / disk_owner.ROOT_DISK
@@ -273,6 +273,7 @@ class Disks(GuestFolders):
                     boot_files.remove_others(folder, instance.image)
                 for name in (OVERLAY, OVERLAY_RECORD):  # they belong to the disk that is replaced
                     (folder / name).unlink(missing_ok=True)
+                renames()
             if taken.former is not None:
                 # The inode of the former disk may belong to another file by now.
                 owner.write(msgspec.structs.replace(taken, disk=disk_owner.inode(root), former=None))
@@ -325,12 +326,10 @@ class Disks(GuestFolders):
 
     def _room(self, base: BaseImage, size: int, *, copies_image: bool) -> int:
         """Returns the bytes that new disks of `size` take at once. An image that is converted is there twice meanwhile."""
-        is_raw, image = self._settings.images_type == disk_formats.RAW, base.path.stat().st_blocks * 512
+        is_raw = self._settings.images_type == disk_formats.RAW
         is_converted = base.disk_format != disk_formats.RAW if is_raw else copies_image
-        converted = image if is_converted else 0
-        if self._settings.preallocate:
-            return size + converted
-        return converted + image if is_raw or copies_image else 0
+        image = base.path.stat().st_blocks * 512 if is_raw or copies_image else 0
+        return (image if is_converted else 0) + (size if self._settings.preallocate else image)
 
     def _require_room(self, what: str, needed: int) -> None:
         """Raises DiskFull before anything is written that surely does not fit."""
@@ -575,6 +574,26 @@ class Disks(GuestFolders):
             if own and not written:
                 return
             owner.own(host, written)
+
+
+@contextmanager
+def _taken(owner: OwnerFile, entry: DiskOwner) -> Iterator[tuple[DiskOwner, Callable[[], None]]]:
+    """Yields the entry as written, and a function to call before the first disk is renamed. After an error before that, this host's record
+    of the former disks is there again.
+    """
+    former, is_renamed = owner.read(), False
+
+    def renames() -> None:
+        nonlocal is_renamed
+        is_renamed = True
+
+    taken = owner.take(entry)
+    try:
+        yield taken, renames
+    except BaseException:
+        if former is not None and former.host == entry.host and not is_renamed:
+            owner.write(former)
+        raise
 
 
 def named_disks(instance: Instance) -> dict[str, LocalDisk]:
