@@ -14,9 +14,6 @@ import msgspec
 from minova.contracts.base import Method, Role
 from minova.messaging.broker_users import BrokerUser, user_of
 
-# Replaces the names of other hosts in answers to a compute.
-OTHER_HOST = "another host"
-
 
 def refusal(sender: str | None, method: Method, arguments: msgspec.Struct) -> str | None:
     """Returns why this sender may not make this call; None if it may."""

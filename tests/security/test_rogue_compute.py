@@ -30,9 +30,10 @@ from minova.db.models import ComputeNode as NodeRow
 from minova.image_tokens import LIFETIME, sign
 from minova.messaging.broker_users import EXCHANGE, REPLIES, BrokerUser
 from minova.messaging.rpc import Rpc, _Serializer
-from minova.messaging.rpc_access import OTHER_HOST, hosts_named, refusal
+from minova.messaging.rpc_access import hosts_named, refusal
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.hosts.compute_node import ComputeNode
+from minova.objects.hosts.service import OTHER_HOST
 from tests.cluster import Cluster, configure, wait_for
 from tests.functional.test_cloud import People
 from tests.security.broker_cloud import Attacker, Facts, Users, arguments_of, differences, envelope, rows, secure_cloud

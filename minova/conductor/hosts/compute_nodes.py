@@ -23,9 +23,10 @@ from minova.db.hosts import compute_nodes, identity, services
 from minova.db.models import ComputeNode as NodeRow
 from minova.db.recovery import unexpected
 from minova.db.servers import chosen_hardware, instances, migrations, pci_devices, tasks
-from minova.messaging.rpc_access import OTHER_HOST, own_host
+from minova.messaging.rpc_access import own_host
 from minova.objects.hosts.compute_node import AvailableResources, ComputeNode, Inventory
 from minova.objects.hosts.node_audit import NodeAudit
+from minova.objects.hosts.service import OTHER_HOST
 from minova.objects.servers.build import AuditInputs, HostInstances
 from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.instance import Instance

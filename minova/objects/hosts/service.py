@@ -14,6 +14,8 @@ CONDUCTOR = "minova-conductor"
 SERVICE_VERSION = 1
 # The `down_reason` of a compute that has ended as asked.
 STOPPED = "stopped"
+# Replaces the names of other hosts in answers to a compute that is known by its broker user.
+OTHER_HOST = "another host"
 
 Names = Annotated[tuple[Line, ...], Meta(max_length=MAX_NODES)]
 

@@ -14,8 +14,8 @@ from minova.objects.servers.states import PowerState
 
 
 class RowHost(msgspec.Struct, frozen=True, kw_only=True):
-    """The host in an instance's row, as the conductor has just answered. `known` is False if the conductor did not
-    answer.
+    """The host in an instance's row, as the conductor has just answered: its name, or OTHER_HOST. `known` is False if the conductor did
+    not answer.
 
     `undone`: an attempt to evacuate did not succeed, so only what this host has made itself is removed, whatever the
     row says.

@@ -475,5 +475,5 @@ def test_bug_failed_rebuild_left_a_record_with_which_no_host_shares_the_disks(di
     with pytest.raises(HypervisorError, match="is missing"):
         disks.make(one, image, "hv1", 1, WriteDrive(lambda _: None, False))
     assert record.read_bytes() == before
-    owner = moving.owner(one.uuid)
-    assert moving.shares(one.uuid, DiskExport(host="hv1", attempt=1, root_inode=owner.disk))
+    owner = moving.shown(one.uuid, "the migration")
+    assert moving.shares(one.uuid, DiskExport(host="hv1", attempt=1, shown=owner.shown))

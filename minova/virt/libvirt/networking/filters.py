@@ -27,7 +27,7 @@ class PortFilters:
     def __init__(self, make_sets: Callable[[Collection[int]], None]) -> None:
         self._make_sets = make_sets
         self._lock = threading.Lock()
-        # The protocols whose sets were made: they last as long as the host runs.
+        # The protocols whose sets were made: they last as long as the host runs, unless an administrator destroys them.
         self._made: frozenset[int] = frozenset()
         # Filters of guests that are about to arrive, to which no domain refers yet.
         self._awaited: frozenset[str] = frozenset()
@@ -35,9 +35,13 @@ class PortFilters:
 
     def define(self, connection: Any, vifs: Iterable[Vif]) -> None:
         """Define the filters of these interfaces. libvirt changes the rules of running guests, and nothing if the
-        filter is unchanged.
+        filter is unchanged. Of a guest that is off libvirt looks for the sets only when it starts, and would refuse to start it without
+        them: they are made again here, whatever an administrator has destroyed.
         """
-        self._define_all(connection, list(vifs), [])
+        wanted = list(vifs)
+        with self._lock:
+            self._made = self._made.difference(*map(_numbers, wanted))
+        self._define_all(connection, wanted, [])
 
     def _define_all(self, connection: Any, vifs: Sequence[Vif], failures: list[HypervisorError]) -> None:
         with self._lock:

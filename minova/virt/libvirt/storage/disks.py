@@ -30,6 +30,7 @@ from minova.hardware.guest.features import encrypts_disks
 from minova.objects.catalogue.image import Image
 from minova.objects.guests.guest_secrets import SecretKind
 from minova.objects.guests.local_disks import FORMATS, LocalDisk, local_disks
+from minova.objects.hosts.service import OTHER_HOST
 from minova.objects.servers.disk_export import PciAddresses
 from minova.objects.servers.instance import Instance
 from minova.private_files import make_folder
@@ -549,7 +550,8 @@ class Disks(GuestFolders):
         if row.known and row.host is not None:
             if not own:
                 return f"instance {instance_uuid} is on host {row.host}, and host {host} has not made them"
-            shared = row.host in disk_owner.other_hosts(self.path, host)
+            others = disk_owner.other_hosts(self.path, host)
+            shared = bool(others) if row.host == OTHER_HOST else row.host in others
             return f"instance {instance_uuid} is on host {row.host}, which shares this folder" if shared else None
         if own or (entry is None and row.known):
             return None

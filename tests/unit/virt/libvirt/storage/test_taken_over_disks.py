@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from minova.errors import HypervisorError, StaleAttempt
+from minova.objects.hosts.service import OTHER_HOST
 from minova.virt.driver.domains import RowHost
 from minova.virt.libvirt.guest_files import image_locks
 from minova.virt.libvirt.storage import disk_owner
@@ -91,6 +92,12 @@ def test_the_old_host_that_returns_leaves_them(storage: Storage) -> None:
     storage.take("one", 2)
     storage.disks.remove(UUID, "dead", RowHost(host="one"))
     assert (storage.owner, storage.is_whole) == (("one", 2), True)
+
+
+def test_bug_host_that_is_not_told_names_removed_the_disks_that_it_shares(storage: Storage) -> None:
+    """The server was evacuated to a host whose mount of the folder failed, and which has made its disks anew elsewhere."""
+    storage.disks.remove(UUID, "dead", RowHost(host=OTHER_HOST))
+    assert (storage.owner, storage.is_whole) == (("dead", 1), True)
 
 
 def test_a_deletion_removes_them(storage: Storage) -> None:
