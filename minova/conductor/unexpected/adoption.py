@@ -15,7 +15,7 @@ from minova.db.models import ComputeNode, Instance, PurgedInstance, Task, Unexpe
 from minova.db.models import Port as PortRow
 from minova.db.networks import held_ports, ports, security_groups
 from minova.db.recovery import unexpected
-from minova.db.servers import actions, instances, request_specs, tasks
+from minova.db.servers import actions, guest_secrets, instances, request_specs, tasks
 from minova.objects.actions.power_rules import OFF
 from minova.objects.catalogue import kernel_boot
 from minova.objects.network.vif import Vif, device_owner
@@ -29,8 +29,9 @@ from minova.placement.allocations import claims
 from minova.placement.audit import heal
 
 ACTION = "adopt"
-# States of a guest that is off, which stay.
-_OFF = frozenset({VmState.STOPPED, VmState.SUSPENDED, VmState.SHELVED, VmState.SOFT_DELETED, VmState.ERROR})
+# States of a guest that is off, which stay. Not SHELVED: the image that the row of a backup names may be that of an earlier
+# shelving, and an offload would remove the only newer disk.
+_OFF = frozenset({VmState.STOPPED, VmState.SUSPENDED, VmState.SOFT_DELETED, VmState.ERROR})
 _ON = frozenset({VmState.ACTIVE, VmState.RESCUED})
 
 
@@ -63,9 +64,9 @@ class Adoption:
         _require_not_elsewhere(session, guest, row, take_from)
         end_task(session, guest.uuid, at)
         values = _columns(guest, record, node.hypervisor_hostname)
-        if values["vm_state"] == VmState.SHELVED.value and (row is None or row.shelved_image_id is None):
-            # Only the row of a shelved server names its image: without it, an offload would remove the only disk.
-            values["vm_state"] = VmState.STOPPED.value
+        if guest.mark.has_domain:
+            # The guest goes on from the TPM that it has.
+            guest_secrets.remove_tpm_states(session, [guest.uuid])
         if row is None:
             self._add(session, guest.uuid, record, values, at)
         else:
@@ -233,6 +234,8 @@ def _columns(guest: UnexpectedGuest, record: GuestRecord, node: str) -> dict[str
         "vm_state": vm_state_of(power_state_of(guest.mark.power_state), instance.vm_state).value,
         "task_state": None,
         "power_state": guest.mark.power_state,
+        "shelved_image_id": None,
+        "shelved_at": None,
         "flavor": instance.flavor,
         "image_ref": instance.image_ref,
         "image": instance.image,

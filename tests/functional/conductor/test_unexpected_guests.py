@@ -11,6 +11,7 @@ from minova.conductor.unexpected.adoption import Adoption
 from minova.conductor.unexpected.removal import remove
 from minova.db import models
 from minova.db.recovery import unexpected
+from minova.db.servers import guest_secrets
 from minova.objects.requests.request_spec import RequestSpec
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState, VmState
@@ -203,19 +204,27 @@ def test_a_guest_that_is_off_is_adopted_as_it_is(harness: ConductorHarness) -> N
     assert harness.instance(uuid).vm_state == VmState.STOPPED.value
 
 
-@pytest.mark.parametrize("row_is_lost", [True, False])
-def test_bug_adopted_guest_is_shelved_without_an_image(harness: ConductorHarness, row_is_lost: bool) -> None:
-    """The database has lost the image of its shelving: an offload would have removed the only disk."""
+@pytest.mark.parametrize("row", ["lost", "of a running server", "of an earlier shelving"])
+def test_bug_adopted_guest_is_shelved_without_its_image(harness: ConductorHarness, row: str) -> None:
+    """The database has lost the image of its shelving, or names an older one: an offload would have removed the only disk."""
     uuid = harness.active()
     record = record_of(harness, uuid, NEW)
     record = msgspec.structs.replace(
         record, instance=msgspec.structs.replace(record.instance, vm_state=VmState.SHELVED)
     )
-    if row_is_lost:
+    if row == "lost":
         forget(harness)
+    elif row == "of an earlier shelving":
+        at = harness.conductor.worker.at()
+        set_row(harness, uuid, vm_state=VmState.SHELVED.value, shelved_image_id=IMAGE.id, shelved_at=at)
+        with harness.db.write() as session:
+            guest_secrets.write(session, uuid, {guest_secrets.TPM_STATE: "an older state"}, at)
     report(harness, record, power_state=int(PowerState.SHUTDOWN))
     adopt(harness, uuid)
-    assert harness.instance(uuid).vm_state == VmState.STOPPED.value
+    after = harness.instance(uuid)
+    assert (after.vm_state, after.shelved_image_id, after.shelved_at) == (VmState.STOPPED.value, None, None)
+    with harness.db.read() as session:
+        assert guest_secrets.of_instance(session, uuid) == {}
 
 
 def test_a_build_that_an_older_database_requests_again_adopts_its_guest(harness: ConductorHarness) -> None:
