@@ -72,14 +72,8 @@ class Domains:
         return True
 
     def is_newer(self, instance_uuid: str, attempt: int | None) -> bool:
-        """Whether a build or a move of a later attempt has brought what is here. `attempt` None: no attempt was named, and what
-        is here counts as its. Raises the errors of the driver.
-        """
-        if attempt is None:
-            return False
-        record = self.records.of(instance_uuid)
-        recorded = 0 if record is None else record.attempt
-        return max(recorded, self._driver.latest_attempt(instance_uuid) or 0) > attempt
+        """See the function of this name."""
+        return is_newer(self._driver, self.records, instance_uuid, attempt)
 
     def reused(self, instance_uuid: str) -> None:
         """The instance is in use here again, or nothing of it is left: a removal that has failed is not tried again."""
@@ -95,3 +89,14 @@ class Domains:
         """Returns the instances whose domains could not be removed yet."""
         with self._lock:
             return tuple(sorted(self._left))
+
+
+def is_newer(driver: DomainDriver, records: GuestRecords, instance_uuid: str, attempt: int | None) -> bool:
+    """Whether a build or a move of a later attempt than this one has brought what is here now. `attempt` None: no attempt was
+    named, and what is here counts as its. Raises the errors of the driver.
+    """
+    if attempt is None:
+        return False
+    record = records.of(instance_uuid)
+    recorded = 0 if record is None else record.attempt
+    return max(recorded, driver.latest_attempt(instance_uuid) or 0) > attempt

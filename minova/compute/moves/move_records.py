@@ -2,7 +2,9 @@
 
 import msgspec
 
+from minova import errors
 from minova.compute.guest_records import GuestRecords
+from minova.compute.instances.domains import is_newer
 from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
 from minova.objects.servers.instance import Instance
@@ -46,7 +48,14 @@ class MoveRecords:
             msgspec.structs.replace(record, instance=after, attempt=migration.attempt, node=node, accepted=True)
         )
 
-    def remove(self, instance_uuid: str, row_host: str | None) -> None:
+    def remove(self, instance_uuid: str, row_host: str | None, attempt: int | None) -> None:
+        """Remove what this attempt, or an earlier one, has left here. Raises GuestStateUnexpected if a later one has brought the
+        server back.
+        """
+        if is_newer(self._driver, self._records, instance_uuid, attempt):
+            raise errors.GuestStateUnexpected(
+                f"A later attempt than {attempt} has brought instance {instance_uuid} here"
+            )
         self._driver.destroy(instance_uuid, RowHost(host=row_host))
         self._records.forget(instance_uuid)
 

@@ -229,7 +229,7 @@ class ColdPhases:
                 self._driver.power_off(uuid)
             elif self._driver.power_state(uuid) is PowerState.RUNNING:
                 raise errors.GuestStateUnexpected(f"The guest of instance {uuid} runs, but has not moved here")
-            self._records.remove(uuid, migration.source_compute)
+            self._records.remove(uuid, migration.source_compute, migration.attempt)
         status = "reverted" if migration.status == "reverting" else "error"
         # The row names the source soon, and then nothing of the instance counts here.
         gone = msgspec.structs.replace(move.instance, host=migration.source_compute, node=migration.source_node)
@@ -239,8 +239,8 @@ class ColdPhases:
         return PhaseResult()
 
     def _leave(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
-        """Removes what is left of an ended move. Raises GuestStateUnexpected if a guest runs here, and neither the row's host has
-        proven its own, nor the server is deleted.
+        """Removes what is left of an ended move. Unless the server is deleted, raises GuestStateUnexpected if a later attempt has
+        brought it back, or if a guest runs here, and the row's host has not proven its own.
         """
         uuid, migration = move.instance.uuid, move.migration
         self._driver.stop_export(migration.uuid)
@@ -248,7 +248,9 @@ class ColdPhases:
             state = self._driver.power_state(uuid)
             if state in ON and not _is_proven(migration) and not move.instance.deleted:
                 raise errors.GuestStateUnexpected(f"The guest of instance {uuid} runs here and at {move.instance.host}")
-            self._records.remove(uuid, move.instance.host)
+            brought_here = migration.dest_compute == self._host
+            last = migration.attempt if brought_here else migration.attempt - 1
+            self._records.remove(uuid, move.instance.host, None if move.instance.deleted else last)
         ended = _ENDED.get(migration.status, migration.status)
         here = migration.source_node if migration.source_compute == self._host else migration.dest_node
         self._records.note(ctx, move.instance, msgspec.structs.replace(migration, status=ended), here or "")

@@ -38,7 +38,7 @@ from minova.db.catalogue import images
 from minova.db.models import TaskStep
 from minova.db.recovery import unexpected
 from minova.db.servers import actions as action_rows
-from minova.db.servers import guest_secrets, instances, request_specs, state_changes, tasks
+from minova.db.servers import guest_secrets, instances, migrations, request_specs, state_changes, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.actions.shelving import SHELVE, SHELVE_OFFLOAD, UNSHELVE
 from minova.objects.catalogue.image import Image
@@ -194,8 +194,8 @@ class Unshelve(ActionKind):
             "worker_id": self._worker.id,
             "epoch": _EPOCH,
             "step": TaskStep.SCHEDULE.value,
-            # Continues the numbers of the last host's attempts, so that the next attempt differs from them.
-            "attempt": locked.attempt,
+            # Continues the numbers of the last host's attempts, and of moves, so that the next attempt differs from them.
+            "attempt": max(locked.attempt, migrations.last_attempt(session, instance_uuid)),
             "claim_number": claims.release(session, [instance_uuid], now).get(instance_uuid, FIRST_CLAIM),
             "payload": {},
             "request_id": request.ctx.request_id,
@@ -256,8 +256,8 @@ def _with_boot_files_of(shelved: Image, own: Image | None) -> Image:
 
 
 def _request(session: Session, instance_uuid: str, image: Image, place: _Place, aliases: Sequence[str]) -> _Request:
-    """Returns the server's first request with this image. The host forced at its creation does not count, as in
-    Nova.
+    """Returns the server's first request with this image, for any host that has nothing more to remove of the server. The host
+    forced at its creation does not count, as in Nova.
     """
     instance = instances.by_uuids(session, [instance_uuid])[instance_uuid]
     first, build_extras = request_specs.load(session, [instance.reservation_id])[instance.reservation_id]
@@ -267,6 +267,7 @@ def _request(session: Session, instance_uuid: str, image: Image, place: _Place, 
         image=_with_boot_files_of(image, instance.image),
         num_instances=1,
         availability_zone=place.zone,
+        ignore_hosts=tuple(sorted(migrations.unclean_hosts(session, instance_uuid))),
         force_hosts=(),
         force_nodes=(),
         requested_destination=None if place.host is None else Destination(host=place.host),

@@ -16,6 +16,7 @@ from minova.objects.servers.states import VmState
 from tests.fakes.action_arguments import sent_with
 from tests.functional.conductor.actions.engine.test_requests import report, succeed
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request
+from tests.functional.conductor.hosts.test_bug_old_migration_proves_removal import moved
 
 
 @pytest.fixture
@@ -455,3 +456,16 @@ def test_one_whose_disks_are_being_removed_is_deleted_for_good(harness: Conducto
     shelve(harness, uuid)
     harness.delete(uuid)
     assert harness.state(uuid) == "shelved/deleting on a"
+
+
+def test_bug_unshelve_chooses_a_host_that_has_still_to_remove_an_old_copy(harness: ConductorHarness) -> None:
+    """The host removed the new guest, when it was asked again to remove what a move had left there."""
+    uuid = harness.active("a")
+    offload(harness, uuid)
+    moved(harness, uuid, "b", "a", attempt=1, cleanup_host="b")
+    moved(harness, uuid, "a", "c", attempt=5, status="error", cleanup_host="c")
+    unshelve(harness, uuid)
+    assert harness.scheduler.specs[-1].ignore_hosts == ("b", "c")
+    task = harness.task(uuid)
+    assert task is not None
+    assert task.attempt > 5, "the failed move has used this number on c"
