@@ -21,7 +21,13 @@ ATTEMPT = 2
 
 
 def leave(compute: Compute, *, is_source: bool, deleted: bool = False) -> None:
-    places = ("source", "dest") if is_source else ("dest", "source")
+    here, there = ("source", "dest") if is_source else ("dest", "source")
+    places: dict[str, Any] = {
+        f"{here}_compute": HOST,
+        f"{here}_node": NODE,
+        f"{there}_compute": "other",
+        f"{there}_node": "other-node",
+    }
     migration = Migration(
         uuid="m",
         instance_uuid="i",
@@ -30,8 +36,7 @@ def leave(compute: Compute, *, is_source: bool, deleted: bool = False) -> None:
         attempt=ATTEMPT,
         old_flavor=FLAVOR,
         new_flavor=FLAVOR,
-        **{f"{places[0]}_compute": HOST, f"{places[0]}_node": NODE},
-        **{f"{places[1]}_compute": "other", f"{places[1]}_node": "other-node"},
+        **places,
     )
     nothing: Any = None
     collaborators = compute.manager.collaborators
