@@ -116,6 +116,9 @@ class _BrokerAway(Exception):
         self.cause = cause
 
 
+_UNDELIVERABLE = object()
+
+
 class _NoListener(errors.ServiceUnavailable):
     """The broker has no queue for the message."""
 
@@ -204,11 +207,8 @@ class Proxy:
             raise errors.BrokerBlocked(
                 f"{method.name} was not sent: the message broker is short of memory or disk and takes no messages."
             ) from error
-        except oslo_messaging.exceptions.MessageUndeliverable as error:
-            OUTAGE.answered()
-            raise _NoListener(
-                f"{method.name} could not be delivered: no {self._topic} service is connected to the message broker"
-            ) from error
+        except oslo_messaging.exceptions.MessageUndeliverable:
+            answer = _UNDELIVERABLE
         except Exception as error:
             if _is_of_the_broker(error):
                 raise _BrokerAway(error) from error
@@ -217,7 +217,12 @@ class Proxy:
                     f"{method.name} needs {self._topic} {version}, and the service that was asked is older"
                 ) from None
             raise _as_ours(error) from None
+        # Not while an exception is handled: the log would name it in the line about the end of the outage.
         OUTAGE.answered()
+        if answer is _UNDELIVERABLE:
+            raise _NoListener(
+                f"{method.name} could not be delivered: no {self._topic} service is connected to the message broker"
+            )
         return method.answer.from_builtins(answer)
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -84,6 +85,15 @@ def test_bug_each_kind_of_work_warned_that_its_peer_had_never_listened(caplog: p
     assert client.calls == 6
     assert len(caplog.records) == 2
     assert caplog.records[1].getMessage().startswith("The message broker answers again after ")
+
+
+def test_bug_end_of_an_outage_named_the_exception_that_was_handled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log appends the exception that is being handled to each line."""
+    handled: list[object] = []
+    monkeypatch.setattr(rpc.OUTAGE, "answered", lambda: handled.append(sys.exc_info()[1]))
+    with pytest.raises(errors.ServiceUnavailable):
+        report(Client([no_queue()]), patient=False)
+    assert handled == [None]
 
 
 @pytest.mark.parametrize("patient", [False, True])
