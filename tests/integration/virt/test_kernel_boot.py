@@ -1,10 +1,12 @@
 """A real guest boots from the kernel and ramdisk of images, in place of its disk."""
 
 import hashlib
+import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,13 +16,20 @@ from minova.objects.servers.instance import Instance
 from minova.virt.driver import ComputeDriver
 from tests.cluster import wait_for
 from tests.integration.virt.guest_console import GuestConsole
+from tests.integration.virt.test_evacuation_by_the_api import Hosts, hosts
 from tests.integration.virt.test_guest import instance, load, remove_all
+from tests.integration.virt.test_server_actions import real_site
 from tests.servers.libvirtd import Libvirtd
+
+__all__ = ["hosts"]
 
 pytestmark = pytest.mark.timeout(900)
 # The first partition of the guest's disk, a file system of DOS.
 OFFSET = 2048 * 512
 MARK = "minova.booted=directly"
+NIGHTLY = pytest.mark.skipif(
+    os.environ.get("MINOVA_MOVES") != "all", reason="a whole cloud for two boots each: tools/check nightly"
+)
 
 
 @pytest.fixture
@@ -98,3 +107,59 @@ def test_a_guest_boots_from_the_kernel_of_its_image(
     driver.power_on(rebuilt)
     assert not is_direct(5)
     assert not (folder / "kernel").exists()
+
+
+def make_image(cli: Callable[..., str], json: Callable[..., Any], folder: Path, guest_image: Path) -> None:
+    """The image `direct`, with images of its kernel and its ramdisk."""
+    folder.mkdir()
+    kernel, ramdisk, line = boot_files(folder, guest_image)
+    properties = {"os_command_line": f"{line} {MARK}"}
+    for name, boot_file in (("kernel", kernel), ("ramdisk", ramdisk)):
+        file = str(folder / str(boot_file.os_hash_value))
+        cli("image", "create", name, "--file", file, "--disk-format", "raw")
+        properties[f"{name}_id"] = json("image", "show", name)["id"]
+    words = [word for name, value in properties.items() for word in ("--property", f"{name}={value}")]
+    cli("image", "create", "direct", "--file", str(guest_image), "--disk-format", "qcow2", *words)
+
+
+def require_direct(uri: str, uuid: str, file: Path, boots: int, skip: int = 0) -> None:
+    """The guest has booted so often, by the count on its disk, and last from its kernel. `skip`: what its console log had before."""
+
+    def log() -> str:
+        return file.read_text(errors="replace")[skip:].replace("\r", "") if file.exists() else ""
+
+    wait_for(f"boot {boots}", lambda: f"MINOVA-GUEST BOOTS {boots}\n" in log(), 240)
+    assert MARK in GuestConsole(uri, uuid, log).ask("cat /proc/cmdline")
+
+
+@NIGHTLY
+def test_a_shelved_guest_boots_from_its_kernel_again(tmp_path: Path, guest_image: Path) -> None:
+    with real_site(tmp_path, guest_image) as site:
+        make_image(site.cli, site.standalone.json, tmp_path / "files", guest_image)
+        site.cli("server", "create", "direct", "--flavor", "m1.nano", "--image", "direct", "--wait")
+        uuid = site.standalone.json("server", "show", "direct")["id"]
+        file = site.standalone.folder / "state" / "instances" / uuid / "console.log"
+        require_direct(site.libvirtd.uri, uuid, file, 1)
+        site.cli("server", "shelve", "direct", "--wait")
+        assert site.standalone.json("server", "show", "direct")["status"] == "SHELVED_OFFLOADED"
+        assert not file.parent.exists()
+        site.cli("server", "unshelve", "direct", "--wait")
+        require_direct(site.libvirtd.uri, uuid, file, 2)
+        assert "Traceback" not in site.standalone.log
+
+
+@NIGHTLY
+@pytest.mark.parametrize("hosts", [True, False], ids=["shared", "local"], indirect=True)
+def test_an_evacuated_guest_boots_from_its_kernel_again(hosts: Hosts, tmp_path: Path, guest_image: Path) -> None:
+    cloud = hosts.cloud
+    make_image(cloud.cli, cloud.json, tmp_path / "files", guest_image)
+    cloud.cli("server", "create", "direct", "--flavor", "tiny", "--image", "direct", "--host", "hv1")
+    uuid = cloud.wait_status("direct", "ACTIVE")["id"]
+    one, two = (hosts.folders[host] / uuid / "console.log" for host in ("hv1", "hv2"))
+    require_direct(hosts.servers["hv1"].uri, uuid, one, 1)
+    hosts.die("hv1")
+    before = len(two.read_text(errors="replace")) if two.exists() else 0
+    cloud.cli("service", "set", "hv1", "--disable", "--down")
+    assert "evacuated" in cloud.cli("host", "evacuate", "hv1"), cloud.logs()
+    assert cloud.server("direct")["OS-EXT-SRV-ATTR:host"] == "hv2"
+    require_direct(hosts.servers["hv2"].uri, uuid, two, 2 if one == two else 1, before)
