@@ -15,7 +15,7 @@ ANSWERS = frozenset({200, 201, 202, 204, REFUSED})
 # Of requests for servers without a network.
 HEADERS = {"X-OpenStack-Nova-API-Version": "2.37"}
 # Networks of each client that deletes some.
-STOCK = 12
+STOCK = 6
 
 
 class Answer(NamedTuple):

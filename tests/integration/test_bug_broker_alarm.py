@@ -21,7 +21,7 @@ from tests.integration.deployment import Deployment
 from tests.servers.rabbitmq import RabbitMQ
 from tests.soak.logs import tracebacks
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(600)
 
 # How many change, read, and ask for the API's versions.
 CHANGES = {"server": 28, "image": 4, "network": 4, "group": 4, "deletion": 2, "action": 3, "rename": 3}
@@ -87,13 +87,13 @@ def test_a_refused_change_is_never_executed_and_reads_go_on(
 ) -> None:
     body = server_of(cloud, tmp_path)
     own = CLIENTS["action"] + CLIENTS["rename"]
-    for number in range(own):
-        cloud.cli("server", "create", f"own-{number}", "--flavor", "tiny", "--image", "i", "--nic", "none", "--wait")
+    words = ("--flavor", "tiny", "--image", "i", "--nic", "none", "--max", str(own), "--wait")
+    cloud.cli("server", "create", "own", *words)
     servers = [row["ID"] for row in cloud.json("server", "list")]
     with Clients(cloud.url, CLIENTS, body, servers) as clients:
         wait_for(
             "all are answered",
-            lambda: clients.failed or all(len(clients.of(kind)) > 4 * CLIENTS[kind] for kind in CLIENTS),
+            lambda: clients.failed or all(len(clients.of(kind)) > 2 * CLIENTS[kind] for kind in CLIENTS),
             120,
         )
         calm_ends = time.monotonic()
