@@ -145,11 +145,12 @@ def require_at_once(clients: Clients, calm_ends: float, alarmed: float, over: fl
     noise = quantile(1, between(alarmed, over, ["idle"]))
     calm_reads, reads = between(0, calm_ends, ["read"]), between(alarmed, over, ["read"])
     calm = between(0, calm_ends, CHANGES)
-    busy = quantile(1, calm)
+    # The slowest change before the alarm; a broker or database that is slow for a moment takes longer.
+    busy = 4 * quantile(1, calm)
     known = between(alarmed + max(first, 0), over, CHANGES)
     print(
         f"first refusal after {first:.2f} s, {len(refused)} refused, the slowest after {quantile(1, refused):.2f} s, p50 of the "
-        f"later ones {quantile(0.5, known):.3f} s, p99 {quantile(0.99, known):.3f} s; a change before the alarm at most {busy:.2f} s"
+        f"later ones {quantile(0.5, known):.3f} s, p99 {quantile(0.99, known):.3f} s; a change before the alarm at most {busy / 4:.2f} s"
     )
     print(
         f"{len(reads)} reads, p50 {quantile(0.5, reads):.3f} s, p99 {quantile(0.99, reads):.3f} s; before the alarm {len(calm_reads)}, "
