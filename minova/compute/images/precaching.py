@@ -13,15 +13,27 @@ from minova.objects.catalogue.image_caching import CacheStatus, WantedImage
 LOG = logging.getLogger(__name__)
 # Seconds that an outcome is kept for a conductor that asks again, because its answer was lost.
 KEPT = 120.0
+# Seconds that an outcome is kept which no conductor has asked for. They ask hosts in turn, for half an hour at most.
+UNTOLD = 3600.0
 
 
 class _Fetch:
-    """An image that is fetched, or was. `asked`: when a conductor last asked for it."""
+    """An image that is fetched, or was. `ended_at`: None while it is fetched; `told_at`: when a conductor first got the outcome."""
 
-    def __init__(self, tokens: dict[str, str], asked_at: float) -> None:
+    def __init__(self, tokens: dict[str, str]) -> None:
         self.tokens = tokens
-        self.asked_at = asked_at
         self.status = CacheStatus.FETCHING
+        self.ended_at: float | None = None
+        self.told_at: float | None = None
+
+    def end(self, status: CacheStatus, now: float) -> None:
+        self.status, self.ended_at = status, now
+
+    def is_over(self, now: float) -> bool:
+        """Whether no conductor asks any more."""
+        if self.ended_at is None:
+            return False
+        return now - self.ended_at > UNTOLD if self.told_at is None else now - self.told_at > KEPT
 
     def token(self, image_id: str) -> ImageToken:
         """The newest token that a conductor has sent for the image, its kernel or its ramdisk."""
@@ -62,23 +74,22 @@ class Precaching:
             return tuple(self._status(request_id, each, now) for each in images)
 
     def _forget(self, now: float) -> None:
-        over = [key for key, fetch in self._known.items() if self._is_over(fetch, now)]
+        over = [key for key, fetch in self._known.items() if fetch.is_over(now)]
         for key in over:
             del self._known[key]
-
-    def _is_over(self, fetch: _Fetch, now: float) -> bool:
-        return fetch.status is not CacheStatus.FETCHING and now - fetch.asked_at > KEPT
 
     def _status(self, request_id: str | None, requested: WantedImage, now: float) -> CacheStatus:
         key = (request_id, requested.image.id)
         fetch = self._known.get(key)
         if fetch is not None:
-            fetch.tokens, fetch.asked_at = requested.tokens, now
+            fetch.tokens = requested.tokens
+            if fetch.ended_at is not None and fetch.told_at is None:
+                fetch.told_at = now
             return fetch.status
         # Whether its kernel and ramdisk are there is seen when they are fetched.
         if not requested.image.boot_files and self._images.keep(requested.image):
             return CacheStatus.EXISTING
-        fetch = self._known[key] = _Fetch(requested.tokens, now)
+        fetch = self._known[key] = _Fetch(requested.tokens)
         try:
             self._spawn(lambda: self._fetch(fetch, requested))
         except RuntimeError:  # no thread can be started
@@ -94,4 +105,4 @@ class Precaching:
         except errors.MinovaError as error:
             LOG.warning("Image %s is not cached: %s", requested.image.id, error)
         finally:
-            fetch.status = status
+            fetch.end(status, self._ticks())

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from minova import errors
-from minova.compute.images.precaching import KEPT, Precaching
+from minova.compute.images.precaching import KEPT, UNTOLD, Precaching
 from minova.compute.images.tokens import ImageToken
 from minova.objects.catalogue.image import BootFile, Image
 from minova.objects.catalogue.image_caching import CacheStatus, WantedImage
@@ -103,10 +103,32 @@ def test_outcomes_are_forgotten_but_not_what_is_still_fetched() -> None:
     assert host.ask(ONE) == (CacheStatus.FETCHING,)
     assert len(host.waiting) == 1
     host.work()
+    assert host.ask(ONE) == (CacheStatus.ERROR,)
     host.now += KEPT + 1
     # As after a restart: it begins again.
     assert host.ask(ONE) == (CacheStatus.FETCHING,)
     assert len(host.waiting) == 1
+
+
+def test_bug_failure_was_forgotten_before_the_host_had_its_next_turn() -> None:
+    """Conductors ask hosts in turn: the image was fetched again in each turn."""
+    host = Host()
+    host.source.failure = errors.ServiceUnavailable("the image service is away")
+    host.ask(ONE)
+    host.work()
+    for _ in range(2):  # the answer may be lost
+        host.now += KEPT - 1
+        assert host.ask(ONE) == (CacheStatus.ERROR,)
+    host = Host()
+    host.ask(ONE)
+    host.now += 10 * KEPT
+    host.work()
+    host.now += 2 * KEPT
+    assert host.ask(ONE) == (CacheStatus.CACHED,)
+    host.now += UNTOLD
+    host.ask(ONE, request="req-2")
+    host.now += 2 * UNTOLD
+    assert host.ask(ONE) == (CacheStatus.EXISTING,)
 
 
 def test_kernel_and_ramdisk_come_along() -> None:
