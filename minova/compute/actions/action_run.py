@@ -60,7 +60,8 @@ class ActionRun:
     `kept`: the guest was left as it is, because it was already as the action wants it.
     `forced`: the guest did not shut itself down in time, and was forced.
     `hardware`: what the action has chosen for the guest.
-    `has_replaced`: the action may have replaced disks of the guest, or an earlier process that had begun it.
+    `has_replaced`: the action may have replaced disks of the guest, in this process or an earlier one. `note_replacing` is called before
+    the first of them is replaced.
     `is_stale`: the conductor has answered that the action is no longer in progress. If the work has succeeded
     nevertheless, it is reported.
     `ask` asks the conductor whether the action is still in progress, with the task state given to `confirm`. It raises
@@ -75,7 +76,8 @@ class ActionRun:
         arguments: HostArguments,
         ask: Callable[[TaskState | None], None],
         *,
-        has_begun: bool = False,
+        has_replaced: bool = False,
+        note_replacing: Callable[[], None] = lambda: None,
     ) -> None:
         self.ctx = ctx
         self.action_id = action_id
@@ -87,12 +89,14 @@ class ActionRun:
         self.kept = False
         self.forced = False
         self.hardware: ChosenHardware | None = None
-        self.has_replaced = has_begun
+        self.has_replaced = has_replaced
+        self._note_replacing = note_replacing
         self.is_stale = False
         self._ask = ask
 
     def replaces(self) -> None:
-        """Call this before the first disk of the guest is replaced."""
+        """Call this before the first disk of the guest is replaced. Raises HypervisorError if that cannot be noted."""
+        self._note_replacing()
         self.has_replaced = True
 
     def require_wanted(self) -> None:

@@ -1,21 +1,35 @@
-"""Results of actions, until a conductor has received them."""
+"""Results of actions, until a conductor has received them.
+
+ID.kept    the action has begun, and has replaced no disk of its guest
+ID.begun   it has begun, and may have replaced some; also that of a release that did not tell them apart
+ID.json    its result
+"""
 
 import logging
+import os
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from minova.codecs import Decoder
+from minova.errors import HypervisorError
 from minova.objects.servers.chosen_hardware import ChosenHardware
-from minova.private_files import make_folder
+from minova.private_files import make_folder, replace_file, sync_folder
 
 LOG = logging.getLogger(__name__)
+_KEPT, _BEGUN = ".kept", ".begun"
 
 
 class _Begun(NamedTuple):
     action_id: int
     kind: str
+    has_replaced: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        return f"{self.action_id}{_BEGUN if self.has_replaced else _KEPT}"
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,16 +65,46 @@ class UnreportedResults:
         self._begun = self._read_begun()
 
     def begin(self, instance_uuid: str, action_id: int, kind: str) -> None:
-        """Note that the action begins now. A note that cannot be written to the folder is logged and kept in memory."""
+        """Note that the action begins now. The note of an earlier process stays. One that cannot be written to the folder is logged and
+        kept in memory.
+        """
+        earlier = self._begun.get(instance_uuid)
+        if earlier is not None and (earlier.action_id, earlier.kind) == (action_id, kind):
+            return
         self._end(instance_uuid)
-        self._begun[instance_uuid] = _Begun(action_id, kind)
+        self._begun[instance_uuid] = begun = _Begun(action_id, kind)
         if self._folder is None:
             return
         try:
             make_folder(self._folder)
-            (self._folder / f"{action_id}.begun").write_text(f"{instance_uuid} {kind}")
+            (self._folder / begun.name).write_text(f"{instance_uuid} {kind}")
         except OSError as error:
             LOG.warning("That action %d begins cannot be noted in %s: %s", action_id, self._folder, error)
+
+    def replaces(self, instance_uuid: str) -> None:
+        """Note that the action that has begun replaces disks now. Raises HypervisorError if the next process would not find the note."""
+        begun = self._begun.get(instance_uuid)
+        if begun is None or begun.has_replaced:
+            return
+        replacing = begun._replace(has_replaced=True)
+        if self._folder is not None:
+            path = self._folder / replacing.name
+            try:
+                try:
+                    with (self._folder / begun.name).open("rb") as note:
+                        os.fsync(note.fileno())
+                    (self._folder / begun.name).rename(path)  # also if the file system is full
+                    sync_folder(self._folder)
+                except FileNotFoundError:
+                    replace_file(path, f"{instance_uuid} {begun.kind}".encode())
+            except OSError as error:
+                raise HypervisorError(f"{path} cannot be written: {error.strerror or error}") from error
+        self._begun[instance_uuid] = replacing
+
+    def has_replaced(self, instance_uuid: str, action_id: int) -> bool:
+        """Whether an earlier process may have replaced disks for the action."""
+        begun = self._begun.get(instance_uuid)
+        return begun is not None and begun.action_id == action_id and begun.has_replaced
 
     def has_begun(self, instance_uuid: str, action_id: int) -> bool:
         """Whether the action has begun here, perhaps in an earlier process, and its result was not received yet."""
@@ -118,16 +162,19 @@ class UnreportedResults:
         if begun is None or self._folder is None:
             return
         try:
-            (self._folder / f"{begun.action_id}.begun").unlink(missing_ok=True)
+            for suffix in (_KEPT, _BEGUN):
+                (self._folder / f"{begun.action_id}{suffix}").unlink(missing_ok=True)
         except OSError as error:
             LOG.warning("The note that action %d has begun cannot be removed: %s", begun.action_id, error)
 
     def _read_begun(self) -> dict[str, _Begun]:
         begun = {}
-        for path in sorted(self._folder.glob("*.begun")) if self._folder is not None else ():
+        for path in sorted(self._folder.glob("*")) if self._folder is not None else ():
+            if path.suffix not in {_KEPT, _BEGUN}:
+                continue
             try:
                 instance_uuid, _, kind = path.read_text().partition(" ")
-                begun[instance_uuid] = _Begun(int(path.stem), kind)
+                begun[instance_uuid] = _Begun(int(path.stem), kind, path.suffix == _BEGUN)
             except (OSError, ValueError) as error:
                 LOG.warning("%s is left out: %s", path, error)
         return begun

@@ -109,7 +109,8 @@ class InstanceActions:
                 instance,
                 arguments,
                 lambda step: self._confirm(ctx, instance.uuid, action_id, step),
-                has_begun=self._results.has_begun(instance.uuid, action_id),
+                has_replaced=self._results.has_replaced(instance.uuid, action_id),
+                note_replacing=lambda: self._results.replaces(instance.uuid),
             )
             if not self._may_begin(run):
                 self._report_refusal(ctx, instance.uuid, action_id)
@@ -289,6 +290,7 @@ class InstanceActions:
             kind=ended.failure,
             untouched=ended.untouched,
             action=ended.kind,
+            kept_disks=ended.kept_disks,
         )
 
     def _ended(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> EndedAction | None:
@@ -312,6 +314,7 @@ class InstanceActions:
             reason=result.reason,
             failure=result.kind,
             untouched=result.untouched,
+            kept_disks=result.kept_disks,
         )
         self._domains.records.ended(after, ended)
 

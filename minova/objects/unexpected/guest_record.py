@@ -20,7 +20,8 @@ class EndedAction(msgspec.Struct, frozen=True, kw_only=True):
     only `id` and `request_id` together name an action.
 
     `vm_state`: of the instance before the action; empty: an earlier release has not recorded it.
-    `reason`, `failure`: why it failed, and its kind (`objects/servers/failures.py`); `reason` None: it succeeded.
+    `reason`, `failure`: why it failed, and its kind (`objects/servers/failures.py`); `reason` None: it succeeded. `kept_disks`:
+    see `action_failed`.
     """
 
     id: Figure
@@ -30,6 +31,7 @@ class EndedAction(msgspec.Struct, frozen=True, kw_only=True):
     reason: Reason | None = None
     failure: Line = ""
     untouched: bool = False
+    kept_disks: bool = False
 
 
 class GuestRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 """Server actions on a host: the question before, the operation, the report after."""
 
+import errno
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -9,9 +10,10 @@ import msgspec
 import pytest
 
 from minova import errors
-from minova.compute.actions import action_run
+from minova.compute.actions import action_run, results
 from minova.compute.actions.action_run import BEAT
 from minova.compute.actions.results import UnreportedResults
+from minova.compute.instances.abandonment import Abandoned
 from minova.compute.instances.clean_stops import shutdown_timeout
 from minova.context import RequestContext
 from minova.objects.actions.action import ServerAction
@@ -295,7 +297,7 @@ def test_a_rebuild_reports_that_it_goes_on_while_its_disks_are_made(
     assert state(compute) == (VmState.ACTIVE, None, PowerState.RUNNING)
 
 
-@pytest.mark.parametrize("fails", ["disks", "start", "disks, after a start", "disks, in another process"])
+@pytest.mark.parametrize("fails", ["disks", "start", "disks, after a start"])
 def test_a_failed_rebuild_reports_whether_it_has_replaced_disks(fails: str, tmp_path: Path) -> None:
     compute, tries = Compute(results=tmp_path).start(), 0
     compute.boot("i", image=Image(id="own"))
@@ -306,15 +308,65 @@ def test_a_failed_rebuild_reports_whether_it_has_replaced_disks(fails: str, tmp_
         if fails != "disks, after a start" or tries > 1:
             raise errors.DiskFull("no space left")
 
-    if fails == "disks, in another process":
-        UnreportedResults(tmp_path).begin("i", 1, REBUILD.kind)
-        compute.restart()
     if fails != "start":
         compute.hypervisor.on_rebuild = full
     away = errors.HypervisorUnavailable("away") if fails == "disks, after a start" else errors.HypervisorError("no")
     with compute.hypervisor_fails("power_on", error=away):
         ask(compute, REBUILD, 1)
     assert compute.conductor.kept_disks == [fails == "disks"]
+
+
+def raising(error: Any) -> Callable[[], None]:
+    def fail() -> None:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize("killed", ["before", "after", "in an older release"])
+def test_bug_a_rebuild_of_two_processes_always_reported_replaced_disks(killed: str, tmp_path: Path) -> None:
+    compute = Compute(results=tmp_path).start()
+    compute.boot("i", image=Image(id="own"))
+    if killed == "in an older release":
+        (tmp_path / "1.begun").write_text(f"i {REBUILD.kind}")
+    else:
+        end: Any = Abandoned()
+        if killed == "before":
+            compute.hypervisor.on_rebuild = raising(end)
+        with pytest.raises(Abandoned), compute.hypervisor_fails("power_on", error=end):
+            ask(compute, REBUILD, 1)
+    compute.restart()
+    compute.hypervisor.on_rebuild = raising(errors.DiskFull("no space left"))
+    ask(compute, REBUILD, 1)
+    assert compute.conductor.kept_disks == [killed == "before"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_rebuild_that_cannot_note_it_replaces_no_disks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compute = Compute(results=tmp_path).start()
+    compute.boot("i", image=Image(id="own"))
+
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(results, "sync_folder", refuse)
+    compute.hypervisor.calls.clear()
+    ask(compute, REBUILD, 1)
+    assert compute.conductor.kept_disks == [True]
+    assert "rebuild" not in compute.hypervisor.calls
+    [(_, _, reason)] = compute.conductor.action_failures
+    assert reason.endswith("1.begun cannot be written: Input/output error")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_end_that_is_reported_again_says_whether_disks_were_replaced(tmp_path: Path) -> None:
+    """As after a restore of the database: the conductor has received the result, and requests the action again."""
+    compute = Compute(results=tmp_path).start()
+    compute.boot("i", image=Image(id="own"))
+    compute.hypervisor.on_rebuild = raising(errors.DiskFull("no space left"))
+    for _ in range(2):
+        ask(compute, REBUILD, 1)
+    assert compute.conductor.kept_disks == [True, True]
 
 
 def test_an_older_conductor_hears_of_a_failed_rebuild_all_the_same(
