@@ -39,7 +39,7 @@ class LibvirtBase:
         self._host = Host(uri_of(conf))
         self._real: bool = conf.libvirt.virt_type != "test"
         self._disks = Disks(Path(conf.instances_path), DiskSettings.of(conf), self._disk_key)
-        self._secrets = LibvirtSecrets(self._disks.secrets_in_use)
+        self._secrets = LibvirtSecrets(self._disks.secrets_in_use, self._disks.note_secret)
         self._drives = ConfigDrives(conf)
         self._snapshots = DiskSnapshots(self._disks, lambda: int(conf.free_space_reserve_mb) << 20)
         mappings = conf.networks.bridge_mappings

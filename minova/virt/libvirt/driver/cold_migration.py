@@ -28,7 +28,7 @@ from minova.virt.libvirt.settings import export_ports_of
 from minova.virt.libvirt.storage.disk_images import BaseImage
 from minova.virt.libvirt.xml.mark import domain_name
 from minova.virt.libvirt.xml.migration_xml import migrated_xml
-from minova.virt.libvirt.xml.secrets_xml import tpm_version_of
+from minova.virt.libvirt.xml.secrets_xml import kinds_of, tpm_version_of
 from minova.virt.libvirt.xml.system_xml import has_variables
 from minova.virt.namespaces.host_routes import PROC_NET
 
@@ -51,7 +51,8 @@ class ColdMigration(LibvirtDomains):
                 raise errors.GuestStateUnexpected(f"Domain {domain.name()} is not off")
             self._snapshots.settle(instance.uuid, domain)
             self._note_addresses(domain)
-            kept = self._kept_by_libvirt(connection, instance, domain)
+            xml = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+            kept = self._kept_by_libvirt(connection, instance, domain, xml)
             self._staged[migration_uuid] = kept
         files = self._moving.files(instance, kept)
         served = [each for _, each in files]
@@ -70,7 +71,7 @@ class ColdMigration(LibvirtDomains):
             addresses=owner.addresses,
             base=base,
             based=base is not None,
-            secrets=self._disks.secrets_in_use(instance.uuid).marks,
+            secrets=self._secrets.marks(instance.uuid, kinds_of(xml)),
         )
 
     def stop_export(self, migration_uuid: str) -> None:
@@ -156,10 +157,9 @@ class ColdMigration(LibvirtDomains):
         mark, disks = self._our_mark(domain), self._moving.attempt_of(domain.UUIDString())
         return mark is not None and disks is not None and mark.attempt < disks < attempt
 
-    def _kept_by_libvirt(self, connection: Any, instance: Instance, domain: Any) -> tuple[Path, ...]:
+    def _kept_by_libvirt(self, connection: Any, instance: Instance, domain: Any, xml: str) -> tuple[Path, ...]:
         """Returns the files beside the disks with what libvirt keeps of the guest elsewhere."""
         kinds = []
-        xml = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
         if has_variables(xml):
             kinds.append(VARIABLES)
         if domain.hasManagedSaveImage():

@@ -74,7 +74,7 @@ class LibvirtMigration(ColdMigration):
             drive_is_cd=owner.drive_is_cd,
             base=base,
             based=base is not None,
-            secrets=self._disks.secrets_in_use(instance.uuid).marks,
+            secrets=self._secrets.marks(instance.uuid, kinds_of(xml)),
         )
         return LiveSource(xml=xml, inactive_xml=inactive, cpu_xml=cpu_of(xml), sizes=sizes, export=export)
 

@@ -28,7 +28,7 @@ class LibvirtGuestSecrets(LibvirtBase):
             state = None if version is None else tpm_files.read(connection, instance.uuid, version)
             if version is None or state is None:
                 return None
-            mark = self._disks.secrets_in_use(instance.uuid).marks.get(SecretKind.TPM, "")
+            mark = self._secrets.marks(instance.uuid, [SecretKind.TPM]).get(SecretKind.TPM, "")
             return TpmState(version=version, state=base64.b64encode(state).decode(), mark=mark)
 
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import Any
 
@@ -22,9 +22,11 @@ LOG = logging.getLogger(__name__)
 class LibvirtSecrets:
     """libvirt keeps these secrets in its memory alone, and shows them to no client."""
 
-    def __init__(self, in_use: Callable[[str], SecretsInUse]) -> None:
-        """`in_use`: returns which secrets encrypt what an instance has here."""
-        self._in_use = in_use
+    def __init__(
+        self, in_use: Callable[[str], SecretsInUse], note: Callable[[str, SecretKind, str], None] = lambda *_: None
+    ) -> None:
+        """`in_use`: returns which secrets encrypt what an instance has here. `note`: records the mark of one."""
+        self._in_use, self._note = in_use, note
         self._source: SecretSource | None = None
 
     def use(self, source: SecretSource) -> None:
@@ -63,6 +65,17 @@ class LibvirtSecrets:
             )
         return passphrases
 
+    def marks(self, instance_uuid: str, kinds: Collection[SecretKind]) -> dict[str, str]:
+        """Returns the marks of what is there, for another host. What was made without a mark gets that of the secret which opens it here.
+        Raises the errors of the source.
+        """
+        marks = dict(self._in_use(instance_uuid).marks)
+        for kind in kinds:
+            if kind not in marks:
+                with suppress(GuestSecretMissing):  # nothing was made with one
+                    marks[kind.value] = mark_of(self.passphrases(instance_uuid, [kind])[kind])
+        return marks
+
     def are_used(self, instance_uuid: str, passphrases: Mapping[SecretKind, str]) -> bool:
         """Whether what is there was made with any of these."""
         marks = self._in_use(instance_uuid).marks
@@ -94,7 +107,9 @@ class LibvirtSecrets:
             if SecretKind.TPM not in kinds or tpm_files.has_state(connection, instance_uuid):
                 raise
         others = self.passphrases(instance_uuid, [kind for kind in kinds if kind is not SecretKind.TPM])
-        return others | self.passphrases(instance_uuid, [SecretKind.TPM], make=True)
+        made = self.passphrases(instance_uuid, [SecretKind.TPM], make=True)
+        self._note(instance_uuid, SecretKind.TPM, mark_of(made[SecretKind.TPM]))
+        return others | made
 
     def take(self, connection: Any, instance_uuid: str, kinds: Collection[SecretKind] = tuple(SecretKind)) -> None:
         """Idempotent. Errors are logged: what the guest needed the secrets for has succeeded or failed without them, and they end

@@ -463,8 +463,10 @@ class Disks(GuestFolders):
         return disk_owner.secrets_in_use(self.folder(instance_uuid))
 
     def note_secret(self, instance_uuid: str, kind: SecretKind, mark: str) -> None:
-        """Record which secret encrypts what has come from another host."""
-        with disk_owner.locked(self.folder(instance_uuid)) as owner:
+        """Record which secret encrypts what has come from another host, or is made now. Disks that no host is recorded to own have no
+        record.
+        """
+        with suppress(FileNotFoundError), disk_owner.locked(self.folder(instance_uuid)) as owner:
             entry = owner.read()
             if entry is not None:
                 owner.write(msgspec.structs.replace(entry, secrets={**entry.secrets, kind.value: mark}))
