@@ -1,6 +1,7 @@
 """Disks made by the real programs, and a disk that is really full."""
 
 import json
+import random
 import shutil
 import subprocess
 import uuid
@@ -17,11 +18,13 @@ from minova.errors import DiskFull, HardwareNotOffered, HypervisorError, ImageUn
 from minova.image_format import inspection
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import BootFile, Image
+from minova.objects.guests.guest_secrets import SecretKind
 from minova.objects.guests.local_disks import LocalDisk, to_metadata
 from minova.objects.servers.disk_export import DiskExport, TransferKey
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.live_migration import LiveSource
 from minova.virt.driver.domains import RowHost
+from minova.virt.libvirt.guest_files import disk_formats
 from minova.virt.libvirt.migration.file_bounds import FileBounds
 from minova.virt.libvirt.migration.moving_disks import MovingDisks
 from minova.virt.libvirt.storage.disk_images import BaseImage
@@ -398,6 +401,28 @@ def test_a_disk_that_copies_its_image_needs_it_no_more(disks: Disks, tmp_path: P
     assert json.loads(qemu_img("info", "--output=json", disk))["virtual-size"] == GB
     qemu_img("convert", "-f", "qcow2", "-O", "raw", disk, tmp_path / "read")
     assert (tmp_path / "read").read_bytes()[: 2 * 4096] == b"S" * 4096 + b"\0" * 4096
+    assert [path.name for path in disk.parent.iterdir() if "part" in path.name] == []
+
+
+def test_bug_a_copy_of_an_image_was_not_encrypted(disks: Disks, tmp_path: Path) -> None:
+    """The server's other disks were, and its guest did not start."""
+    content = random.Random(0).randbytes(MB)
+    (tmp_path / "written").write_bytes(content + b"\0" * MB)
+    qemu_img("convert", "-f", "raw", "-O", "qcow2", tmp_path / "written", tmp_path / "base")
+    one, passphrase = instance(), "0" * 64
+    flavor = msgspec.structs.replace(one.flavor, extra_specs={"hw:ephemeral_encryption": "true"})
+    one = msgspec.structs.replace(one, flavor=flavor)
+    image = BaseImage.of(one, tmp_path / "base")
+    disks.make(one, image, "hv1", 1, passphrases={SecretKind.DISKS: passphrase}, copies_image=True)
+    disk = disks.folder(one.uuid) / "disk"
+    assert disk_formats.is_encrypted(disk)
+    assert content[:4096] not in disk.read_bytes()
+    assert json.loads(qemu_img("info", "--output=json", disk))["virtual-size"] == GB
+    (tmp_path / "key").write_text(passphrase)
+    opened = f"driver=qcow2,file.driver=file,file.filename={disk},encrypt.key-secret=key"
+    secret = f"secret,id=key,file={tmp_path / 'key'}"
+    qemu_img("convert", "--object", secret, "--image-opts", opened, "-O", "raw", tmp_path / "read")
+    assert (tmp_path / "read").read_bytes()[: 2 * MB] == content + b"\0" * MB
     assert [path.name for path in disk.parent.iterdir() if "part" in path.name] == []
 
 

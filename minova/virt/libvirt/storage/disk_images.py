@@ -22,6 +22,7 @@ from minova.objects.servers.instance import Instance
 from minova.virt import programs
 from minova.virt.libvirt.guest_files.disk_formats import QCOW2, RAW, longest_file
 from minova.virt.libvirt.storage import disk_keys
+from minova.virt.libvirt.storage.disk_keys import DiskKey
 
 # Limits for the copy of a whole image, which takes long.
 _COPY_CPU, _COPY_WITHIN = 1800, 3600.0
@@ -133,26 +134,37 @@ def raw_copy(
 
 
 def qcow2_copy(
-    path: Path, base: BaseImage, size: int, record_inode: Callable[[int], None], finish: Finish, new: NewFile = new_file
+    path: Path,
+    base: BaseImage,
+    size: int,
+    record_inode: Callable[[int], None],
+    finish: Finish,
+    passphrase: str | None = None,
+    new: NewFile = new_file,
 ) -> None:
     """Make a qcow2 disk with the content of the base image, on which it does not depend. `record_inode`: see `overlay`."""
     if not base.path.is_file():
         raise HypervisorError(f"Base image {base.path} is missing")
     with new(path) as part:
-        _convert(base, path, part, QCOW2, longest_file(size))
-        programs.write_with(part, ["qemu-img", "resize", "-q", "-f", QCOW2], programs.RunLimits(), str(size))
+        with disk_keys.opened(passphrase) as key:
+            _convert(base, path, part, QCOW2, longest_file(size), key)
+            command = ["qemu-img", "resize", "-q", *key.opening(QCOW2)]
+            programs.write_with(part, command, programs.RunLimits(), str(size), inherited=key.inherited, named=key.name)
         finish(part, size)
         record_inode(part.stat().st_ino)
 
 
-def _convert(base: BaseImage, path: Path, part: Path, disk_format: str, file_size: int) -> None:
+def _convert(
+    base: BaseImage, path: Path, part: Path, disk_format: str, file_size: int, key: DiskKey = disk_keys.PLAIN
+) -> None:
     """Write the content of the base image to `part`. qemu-img parses the uploaded image as a user without rights: it gets a
     copy, beside `path`, that it may open.
     """
     with _temporary(path.with_name("base.part")) as source:
         copy(base.path, source)
         limits = programs.RunLimits(cpu=_COPY_CPU, within=_COPY_WITHIN, file_size=file_size)
-        programs.convert(source, part, ["qemu-img", "convert", "-q", "-f", base.disk_format, "-O", disk_format], limits)
+        command = ["qemu-img", "convert", "-q", "-f", base.disk_format, "-O", disk_format, *key.making]
+        disk_keys.making(lambda: programs.convert(source, part, command, limits, inherited=key.inherited))
 
 
 def copy(source: Path, path: Path) -> None:

@@ -261,7 +261,7 @@ class Disks(GuestFolders):
                 if formats[root.name] == disk_formats.RAW:
                     disk_images.raw_copy(root, base, root_size, record_inode, self.finish, new)
                 elif copies_image:
-                    disk_images.qcow2_copy(root, base, root_size, record_inode, self.finish, new)
+                    disk_images.qcow2_copy(root, base, root_size, record_inode, self.finish, passphrase, new)
                 else:
                     disk_images.overlay(root, base, root_size, record_inode, self.finish, passphrase, new)
                 for name, disk in local.items():
