@@ -25,6 +25,9 @@ class Immovable:
     def has_disks(self, instance: Instance) -> bool:
         return True
 
+    def require_movable(self, instance: Instance) -> None:
+        _refuse()
+
     def export_disks(self, instance: Instance, migration_uuid: str, key: TransferKey) -> DiskExport:
         _refuse()
 

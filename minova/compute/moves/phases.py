@@ -124,6 +124,8 @@ class ColdPhases:
     def _export(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         """The guest gets its time to shut itself down, as by `stop`."""
         uuid = move.instance.uuid
+        if not _is_local(move.migration):
+            self._driver.require_movable(move.instance)
         if self._driver.power_state(uuid) in ON:
             timeout = shutdown_timeout(move.instance, self._conf.shutdown_timeout)
             if not self._shut_down(uuid, timeout, check):

@@ -40,6 +40,10 @@ class MigrationDriver(Protocol):
 
     # -- cold ----------------------------------------------------------------------------------------------------------
 
+    def require_movable(self, instance: Instance) -> None:
+        """Raises ImageUnacceptable if each destination of the guest would refuse its disks. Called before the guest is shut down."""
+        ...
+
     def export_disks(self, instance: Instance, migration_uuid: str, key: TransferKey) -> DiskExport:
         """Serve the files of the guest, which is off, for reading, to the holder of the key, until `stop_export` or the end of
         this process. Idempotent: a repeat returns what is served, or serves it anew with this key.

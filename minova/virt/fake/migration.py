@@ -51,6 +51,9 @@ class FakeMigration(FakePower):
         """Fake guests have no disks: their record stands for them."""
         return self.guest_side(instance.uuid).side is not GuestSide.ABSENT
 
+    def require_movable(self, instance: Instance) -> None:
+        """Fake guests have no disks."""
+
     def export_disks(self, instance: Instance, migration_uuid: str, key: TransferKey) -> DiskExport:
         with self._lock:
             self._begin("export_disks")

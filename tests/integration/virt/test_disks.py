@@ -27,6 +27,7 @@ from minova.virt.driver.domains import RowHost
 from minova.virt.libvirt.guest_files import disk_formats
 from minova.virt.libvirt.migration.file_bounds import FileBounds
 from minova.virt.libvirt.migration.moving_disks import MovingDisks
+from minova.virt.libvirt.storage import disk_owner
 from minova.virt.libvirt.storage.disk_images import BaseImage
 from minova.virt.libvirt.storage.disks import Disks, DiskSettings, WriteDrive
 from tests.functional.compute.images.test_cache import conf, image
@@ -440,6 +441,22 @@ def test_bug_a_moved_disk_was_put_on_another_image(disks: Disks, base: Path, tmp
     with pytest.raises(ImageUnacceptable, match="another image"):
         moving.make_targets(one, "hv2", 2, source, {}, KEY, other, lambda: None)
     assert not there.folder(one.uuid).exists()
+
+
+def test_bug_a_guest_was_shut_down_before_its_disk_was_refused(disks: Disks, tmp_path: Path) -> None:
+    one = instance()
+    of_row, other = (msgspec.structs.replace(Image(id="i"), os_hash_value=name * 64) for name in "ab")
+    qemu_img("create", "-q", "-f", "qcow2", tmp_path / ("a" * 64), "100M")
+    disks.make(one, BaseImage.of(one, tmp_path / ("a" * 64)), "hv1", 1)
+    disk_owner.register_host(disks.path, "hv1")
+    moving = MovingDisks(disks)
+    moving.require_movable(msgspec.structs.replace(one, image=of_row), "hv1")
+    moving.require_movable(one, "hv1")  # the row does not say the digest
+    with pytest.raises(ImageUnacceptable, match="another image"):
+        moving.require_movable(msgspec.structs.replace(one, image=other), "hv1")
+    # A host that shares the disks copies none.
+    disk_owner.register_host(disks.path, "hv2")
+    moving.require_movable(msgspec.structs.replace(one, image=other), "hv1")
 
 
 def backing(disks: Disks, one: Instance) -> str | None:

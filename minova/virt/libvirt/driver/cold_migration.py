@@ -41,6 +41,10 @@ class ColdMigration(LibvirtDomains):
         # Files that are there only to be served, by migration.
         self._staged: dict[str, tuple[Path, ...]] = {}
 
+    def require_movable(self, instance: Instance) -> None:
+        if self._real:
+            self._moving.require_movable(instance, self._ready().host)
+
     def export_disks(self, instance: Instance, migration_uuid: str, key: TransferKey) -> DiskExport:
         host = self._ready().host
         self._disks.require_owner(instance.uuid, host)

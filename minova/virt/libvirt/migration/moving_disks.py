@@ -64,6 +64,15 @@ class MovingDisks:
                 ExportedDisk(path.name, path),
             )
 
+    def require_movable(self, instance: Instance, host: str) -> None:
+        """Raises ImageUnacceptable if the root disk is not based on the image of the server's row, and no other host has the disks, too:
+        each destination would refuse it.
+        """
+        base, image = self._disks.base_digest(instance.uuid), instance.image
+        row = None if image is None else image.os_hash_value
+        if base is not None and row is not None and not disk_owner.other_hosts(self._disks.path, host):
+            _require_base(instance, base, row)
+
     def shown(self, instance_uuid: str, migration_uuid: str) -> DiskOwner:
         """Write into the owner record that the disks are shown to the destination of this migration. Returns the record. Idempotent.
 
@@ -318,7 +327,12 @@ def _require_same_image(instance: Instance, export: DiskExport, base: BaseImage 
     """The destination puts a disk on top of the image that the server's row names. Another image would change what is in
     it. Raises ImageUnacceptable.
     """
-    if export.base is not None and base is not None and base.path.name != export.base:
+    if export.base is not None and base is not None:
+        _require_base(instance, export.base, base.path.name)
+
+
+def _require_base(instance: Instance, base: str, row: str) -> None:
+    if base != row:
         raise ImageUnacceptable(
             f"The root disk of instance {instance.uuid} is based on another image than the server's: an earlier release has "
             "unshelved it, or a rebuild has failed. Shelve and unshelve it first, or rebuild it"

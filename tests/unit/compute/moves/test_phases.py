@@ -37,7 +37,7 @@ def compute() -> Compute:
     return made
 
 
-def export(compute: Compute, check: Check) -> None:
+def export(compute: Compute, check: Check, dest: str = HOST) -> None:
     nothing: Any = None
     phases = ColdPhases(compute.conf, HOST, compute.hypervisor, nothing, nothing, nothing, nothing).phases()
     migration = Migration(
@@ -46,7 +46,7 @@ def export(compute: Compute, check: Check) -> None:
         migration_type=MigrationType.RESIZE,
         source_compute=HOST,
         source_node=NODE,
-        dest_compute=HOST,
+        dest_compute=dest,
         dest_node=NODE,
         old_flavor=FLAVOR,
         new_flavor=FLAVOR,
@@ -69,4 +69,17 @@ def test_a_guest_of_a_move_that_was_taken_back_keeps_running(compute: Compute) -
     with pytest.raises(errors.StaleAttempt):
         export(compute, Check(stale_after=1))
     assert len(compute.hypervisor.timeouts) == 2
+    assert compute.domains() == {"i": PowerState.RUNNING}
+
+
+def test_bug_a_guest_was_shut_down_for_a_move_that_each_host_refuses(
+    compute: Compute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> None:
+        raise errors.ImageUnacceptable("based on another image")
+
+    monkeypatch.setattr(compute.hypervisor, "require_movable", refuse)
+    with pytest.raises(errors.ImageUnacceptable):
+        export(compute, Check(), "elsewhere")
+    assert compute.hypervisor.timeouts == []
     assert compute.domains() == {"i": PowerState.RUNNING}
