@@ -104,6 +104,22 @@ def test_bug_routed_connections_of_one_network_filled_the_table(host: VethHost, 
     assert OF_A_NETWORK // 2 < tracked(host, 0) <= OF_A_NETWORK + CLOSED
 
 
+def test_bug_busy_interface_kept_its_share_when_the_table_grew(
+    host: VethHost, networks: NetworkNamespaces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel keeps the limit of a list as long as it has connections."""
+    add(host, networks, OURS, RANGE)
+    guest = host.guest(OURS, OUR_MAC, "10.9.0.5/16", RANGE.gateway)
+    host.guest(OURS, THEIR_MAC, "10.9.0.6/16", RANGE.gateway)
+    zone = networks.records()[OURS].zone
+    flood(guest, THEIR_MAC, "ports")
+    assert OF_AN_INTERFACE // 2 < tracked(host, zone) <= OF_AN_INTERFACE
+    monkeypatch.setattr(shares, "table_size", lambda: 4 * SIZE)
+    networks.broken()
+    flood(guest, THEIR_MAC, "ports")
+    assert tracked(host, zone) > 2 * OF_AN_INTERFACE
+
+
 def test_connections_that_have_ended_do_not_count(host: VethHost, networks: NetworkNamespaces) -> None:
     add(host, networks, OURS, RANGE)
     guest = host.guest(OURS, OUR_MAC, "10.9.0.5/16", RANGE.gateway)

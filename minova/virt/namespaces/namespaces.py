@@ -328,9 +328,10 @@ class NetworkNamespaces:
         if of_bridges != self._applied_to_bridges:
             within(self._host, lambda: run(["nft", "-f", "-"], of_bridges))
             self._applied_to_bridges = of_bridges
-        of_shares = shares.of_host(shares.table_size()) if records or zones else shares.no_rules()
+        size = shares.table_size()
+        of_shares = shares.of_host(size) if records or zones else shares.no_rules()
         if of_shares != self._applied_shares:
-            within(self._host, lambda: run(["nft", "-f", "-"], of_shares))
+            within(self._host, lambda: _share(size, of_shares))
             self._applied_shares = of_shares
 
     def _change_host(self, text: str, *, served: bool) -> None:
@@ -501,6 +502,12 @@ def _forward() -> None:
 def _set_to_one(path: Path) -> None:
     if path.read_text().strip() != "1":
         path.write_text("1")
+
+
+def _share(size: int, text: str) -> None:
+    # Terse: without the elements, of which a busy host has many.
+    former = shares.of_former(run(["nft", "--terse", "list", "sets"]), size)
+    run(["nft", "-f", "-"], former + text)
 
 
 def _masters() -> dict[str, str]:

@@ -37,23 +37,30 @@ def table_size() -> int:
         return _DEFAULT_MAX
 
 
+def of_former(listed: str, size: int) -> str:
+    """Returns what removes rules with other limits than a table of this size has; "" if there are none. `listed`: the sets of
+    the host. An element of a set keeps the limit with which it was made, and that of a busy guest stays. So counts begin anew.
+    """
+    return "" if all(f"set {name} {{" in listed for name in _sets(size)) else no_rules()
+
+
 def of_host(size: int) -> str:
     """Returns the rules for a table of this size. They keep the sets with their counts: new sets would let each network have
     its connections once more.
     """
-    networks, interfaces = (max(size // share // LISTS, 1) for share in (OF_A_NETWORK, OF_AN_INTERFACE))
+    (by_network, networks), (by_interface, interfaces) = _sets(size).items()
     # The first packet: others of a connection that nothing answers are new, too.
     is_first = "ct state new ct status & confirmed == 0"
     lines = [
         *(f"table {family} {TABLE}\nflush table {family} {TABLE}" for family in ("inet", "bridge")),
         f"table inet {TABLE} {{",
-        f"set by_network {{ typeof iif . meta mark; size {_ELEMENTS}; flags dynamic; }}",
-        f"set by_interface {{ typeof iif . ether saddr . meta mark; size {_ELEMENTS}; flags dynamic; }}",
+        f"set {by_network} {{ typeof iif . meta mark; size {_ELEMENTS}; flags dynamic; }}",
+        f"set {by_interface} {{ typeof iif . ether saddr . meta mark; size {_ELEMENTS}; flags dynamic; }}",
         "chain of_network {",
-        *_counted("by_network", "iif", networks),
+        *_counted(by_network, "iif", networks),
         "}",
         "chain of_interface {",
-        *_counted("by_interface", "iif . ether saddr", interfaces),
+        *_counted(by_interface, "iif . ether saddr", interfaces),
         "}",
         "chain from_guest {",
         "meta mark set 0",
@@ -80,6 +87,13 @@ def of_host(size: int) -> str:
         "}",
     ]
     return "".join(f"{line}\n" for line in lines)
+
+
+def _sets(size: int) -> dict[str, int]:
+    """Returns the limit of a list in the set of networks, and in that of interfaces, by the names of the sets."""
+    kinds = (("by_network", OF_A_NETWORK), ("by_interface", OF_AN_INTERFACE))
+    limits = [(kind, max(size // share // LISTS, 1)) for kind, share in kinds]
+    return {f"{kind}_{limit}": limit for kind, limit in limits}
 
 
 def _counted(name: str, key: str, limit: int) -> Iterator[str]:
