@@ -55,6 +55,7 @@ class LibvirtHost(LibvirtBase):
 
     def recognise(self, former_hosts: tuple[str, ...]) -> None:
         self._former_hosts = frozenset(former_hosts)
+        self._disks.recognise(self._former_hosts)
 
     def available_nodes(self) -> tuple[str, ...]:
         # Not cached: the call also checks that the hypervisor answers.

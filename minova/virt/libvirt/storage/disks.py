@@ -111,6 +111,11 @@ class Disks(GuestFolders):
         super().__init__(instances_path)
         self._passphrase_of = passphrase_of
         self._settings = settings
+        self._former_hosts: frozenset[str] = frozenset()
+
+    def recognise(self, former_hosts: frozenset[str]) -> None:
+        """Earlier names of this host: the copy that a moved guest has left here may have one in its record."""
+        self._former_hosts = former_hosts
 
     def check(self) -> None:
         """Raises InvalidConfiguration if a program or the folder cannot be used."""
@@ -547,6 +552,8 @@ class Disks(GuestFolders):
         entry, own = owner.read(), owner.is_of(host)
         if row.undone:
             return None if own else f"host {host} has not made them"
+        if not own and entry is not None and entry.host in self._former_hosts and entry.taken_from is None:
+            own = row.known and row.host != entry.host and owner.is_of(entry.host)
         if row.known and row.host == host:
             return None
         if row.known and row.host is not None:

@@ -19,6 +19,7 @@ from minova.objects.catalogue.image import Image
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 from minova.virt.driver import ComputeDriver
+from minova.virt.driver.domains import RowHost
 from minova.virt.libvirt.driver import LibvirtDriver
 from minova.virt.libvirt.storage import disk_owner
 from minova.virt.libvirt.storage.disk_snapshots import DiskSnapshots
@@ -94,6 +95,21 @@ def test_bug_a_deletion_needs_the_secret_driver_of_libvirt(
     driver.destroy(one.uuid)
     assert one.uuid not in own_domains(driver)
     assert f"libvirt may keep the tpm secret of instance {one.uuid}" in caplog.text
+
+
+def test_bug_host_with_a_new_name_did_not_know_its_copies(
+    tmp_path: Path, driver: LibvirtDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = instance()
+    folder = tmp_path / "instances" / one.uuid
+    folder.mkdir(parents=True)
+    (folder / "disk").touch()
+    with disk_owner.locked(folder) as owner:
+        owner.own("old", {"disk": "raw"})
+    monkeypatch.setattr(driver, "_real", True)
+    driver.recognise(("old",))
+    driver.destroy(one.uuid, RowHost(host="elsewhere"))
+    assert not folder.exists()
 
 
 def test_the_view_of_the_host(driver: ComputeDriver) -> None:

@@ -100,6 +100,33 @@ def test_bug_host_that_is_not_told_names_removed_the_disks_that_it_shares(storag
     assert (storage.owner, storage.is_whole) == (("dead", 1), True)
 
 
+@pytest.mark.parametrize(
+    ("row", "is_removed"),
+    [
+        (RowHost(host="elsewhere"), True),
+        (RowHost(), True),
+        (RowHost(host="two"), False),  # it shares the folder
+        (RowHost(host="dead"), False),  # another host has the former name
+        (RowHost(known=False), False),
+        (RowHost(undone=True), False),
+    ],
+)
+def test_bug_host_with_a_new_name_kept_its_copy_of_a_moved_guest(
+    storage: Storage, row: RowHost, is_removed: bool
+) -> None:
+    register_host(storage.disks.path, "renamed")
+    storage.disks.recognise(frozenset({"dead"}))
+    storage.disks.remove(UUID, "renamed", row)
+    assert storage.folder.exists() is not is_removed
+
+
+def test_host_with_a_new_name_removes_no_disks_that_it_had_taken_over(storage: Storage) -> None:
+    storage.take("one", 2)
+    storage.disks.recognise(frozenset({"one"}))
+    storage.disks.remove(UUID, "renamed", RowHost(host="elsewhere"))
+    assert (storage.owner, storage.is_whole) == (("one", 2), True)
+
+
 def test_a_deletion_removes_them(storage: Storage) -> None:
     storage.take("one", 2)
     storage.disks.remove(UUID, "one", RowHost(host="one"))
