@@ -15,6 +15,8 @@ REMINDER = 600.0
 MOST_KINDS = 20
 # Numbers differ from one failure to the next of the same kind: ports, times, addresses of objects.
 _NUMBERS = re.compile(r"0x[0-9a-f]+|[0-9][0-9.]*")
+# Words with a digit: UUIDs, ports, times.
+_IDENTIFIERS = re.compile(r"[\w-]*\d[\w.-]*")
 
 
 class Outage:
@@ -89,7 +91,8 @@ class Outage:
 
 class FirstOfEachKind:
     """A log filter for libraries that repeat themselves. It passes the first line of each kind, and the next one after
-    a minute without any line of that kind. A kind is the message before its arguments are inserted.
+    a minute without any line of that kind. A kind is the message without numbers and identifiers: "refused" and "certificate has
+    expired" are two kinds.
     """
 
     QUIET = 60.0
@@ -102,10 +105,10 @@ class FirstOfEachKind:
     def __call__(self, record: logging.LogRecord) -> bool:
         if record.levelno < logging.WARNING:
             return True
-        kind, now = (record.levelno, str(record.msg)), self._ticks()
+        kind, now = (record.levelno, _IDENTIFIERS.sub("", record.getMessage())), self._ticks()
         with self._lock:
             before = self._last.get(kind)
             self._last[kind] = now
-            if len(self._last) > 1000:  # too many kinds: these messages already contain their arguments
+            if len(self._last) > 1000:  # too many kinds: these messages have more that differs
                 self._last = {kind: now}
         return before is None or now - before > self.QUIET

@@ -61,6 +61,23 @@ def test_of_a_library_the_first_line_of_each_kind_passes() -> None:
     assert said("%s is unreachable")
 
 
+def test_bug_library_hid_the_reason_of_an_outage_that_changed() -> None:
+    """An idle conductor said nothing of an expired certificate: oslo.messaging logs each reason with the same message."""
+    passes = FirstOfEachKind(lambda: 0.0)
+
+    def said(connection: str, port: int, reason: str) -> bool:
+        text = "[%s] AMQP server on %s:%s is unreachable: %s. Trying again in %d seconds."
+        return passes(
+            logging.LogRecord("x", logging.ERROR, "x", 1, text, (connection, "127.0.0.1", port, reason, 1), None)
+        )
+
+    refused, expired = "[Errno 111] ECONNREFUSED", "certificate verify failed: certificate has expired (_ssl.c:992)"
+    assert said("d3b1c7e0-aaaa-4f8e-9d5c-0c7a8b1f2e11", 40001, refused)
+    assert not said("0c7a8b1f-2e11-4bbb-bbbb-d3b1c7e09d5c", 40002, refused)
+    assert said("0c7a8b1f-2e11-4bbb-bbbb-d3b1c7e09d5c", 40002, expired)
+    assert not said("d3b1c7e0-aaaa-4f8e-9d5c-0c7a8b1f2e11", 40001, expired)
+
+
 def test_a_periodic_task_that_fails_again_and_again_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     failing = FailureLog("flush")
