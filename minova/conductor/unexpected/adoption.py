@@ -30,7 +30,7 @@ from minova.placement.audit import heal
 
 ACTION = "adopt"
 # States of a guest that is off, which stay. Not SHELVED: the image that the row of a backup names may be that of an earlier
-# shelving, and an offload would remove the only newer disk.
+# shelving, and an offload would remove the only newer disk. The next action removes that image.
 _OFF = frozenset({VmState.STOPPED, VmState.SUSPENDED, VmState.SOFT_DELETED, VmState.ERROR})
 _ON = frozenset({VmState.ACTIVE, VmState.RESCUED})
 
@@ -234,8 +234,6 @@ def _columns(guest: UnexpectedGuest, record: GuestRecord, node: str) -> dict[str
         "vm_state": vm_state_of(power_state_of(guest.mark.power_state), instance.vm_state).value,
         "task_state": None,
         "power_state": guest.mark.power_state,
-        "shelved_image_id": None,
-        "shelved_at": None,
         "flavor": instance.flavor,
         "image_ref": instance.image_ref,
         "image": instance.image,
