@@ -250,13 +250,21 @@ class ColdPhases:
             state = self._driver.power_state(uuid)
             if state in ON and not _is_proven(migration) and not move.instance.deleted:
                 raise errors.GuestStateUnexpected(f"The guest of instance {uuid} runs here and at {move.instance.host}")
-            brought_here = migration.dest_compute == self._host
-            last = migration.attempt if brought_here else migration.attempt - 1
-            self._records.remove(uuid, move.instance.host, None if move.instance.deleted else last)
+            last = None if move.instance.deleted else self._last_left(move)
+            self._records.remove(uuid, move.instance.host, last)
         ended = _ENDED.get(migration.status, migration.status)
         here = migration.source_node if migration.source_compute == self._host else migration.dest_node
         self._records.note(ctx, move.instance, msgspec.structs.replace(migration, status=ended), here or "")
         return PhaseResult()
+
+    def _last_left(self, move: MoveMessage) -> int:
+        """Returns the last attempt that the server has left here. Moves that a restored database has lost may have come here, too: they
+        are older than the guest of the row's host.
+        """
+        migration = move.migration
+        brought_here = migration.dest_compute == self._host
+        last = migration.attempt if brought_here else migration.attempt - 1
+        return last if move.instance.host is None else max(last, move.instance.attempt - 1)
 
     # -- the guest -------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from tests.unit.compute.moves.test_phases import Check
 ATTEMPT = 2
 
 
-def leave(compute: Compute, *, is_source: bool, deleted: bool = False) -> None:
+def leave(compute: Compute, *, is_source: bool, deleted: bool = False, **of_row: Any) -> None:
     here, there = ("source", "dest") if is_source else ("dest", "source")
     places: dict[str, Any] = {
         f"{here}_compute": HOST,
@@ -42,7 +42,7 @@ def leave(compute: Compute, *, is_source: bool, deleted: bool = False) -> None:
     collaborators = compute.manager.collaborators
     records = MoveRecords(compute.hypervisor, collaborators.nodes, collaborators.builder.domains.records)
     phases = ColdPhases(compute.conf, HOST, compute.hypervisor, nothing, collaborators.nodes, records, nothing).phases()
-    instance = Instance(uuid="i", display_name="vm", flavor=FLAVOR, project_id="p", deleted=deleted)
+    instance = Instance(uuid="i", display_name="vm", flavor=FLAVOR, project_id="p", deleted=deleted, **of_row)
     phases[MovePhase.LEAVE](CTX, MoveMessage(migration=migration, instance=instance, phase=MovePhase.LEAVE), Check())
 
 
@@ -72,6 +72,17 @@ def test_bug_disks_that_have_come_back_are_removed() -> None:
 def test_what_the_move_has_left_is_removed(is_source: bool, attempt: int) -> None:
     compute = with_guest(attempt)
     leave(compute, is_source=is_source)
+    assert compute.domains() == {}
+
+
+def test_bug_debt_that_no_host_could_pay() -> None:
+    """A restored database has lost a revert and another move from here: the copy is later than the move that it knows."""
+    compute = with_guest(ATTEMPT + 1)
+    with pytest.raises(errors.GuestStateUnexpected, match="later attempt"):
+        leave(compute, is_source=True, host=None, attempt=ATTEMPT + 2)
+    with pytest.raises(errors.GuestStateUnexpected, match="later attempt"):
+        leave(compute, is_source=True, host="other", attempt=ATTEMPT + 1)
+    leave(compute, is_source=True, host="other", attempt=ATTEMPT + 2)
     assert compute.domains() == {}
 
 
