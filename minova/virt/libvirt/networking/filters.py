@@ -36,22 +36,21 @@ class PortFilters:
     def define(self, connection: Any, vifs: Iterable[Vif]) -> None:
         """Define the filters of these interfaces. libvirt changes the rules of running guests, and nothing if the
         filter is unchanged. Of a guest that is off libvirt looks for the sets only when it starts, and would refuse to start it without
-        them: they are made again here, whatever an administrator has destroyed.
+        them: they are made again here, because an administrator may have destroyed them.
         """
-        wanted = list(vifs)
-        with self._lock:
-            self._made = self._made.difference(*map(_numbers, wanted))
-        self._define_all(connection, wanted, [])
+        self._define_all(connection, list(vifs), [], again=True)
 
-    def _define_all(self, connection: Any, vifs: Sequence[Vif], failures: list[HypervisorError]) -> None:
+    def _define_all(
+        self, connection: Any, vifs: Sequence[Vif], failures: list[HypervisorError], *, again: bool = False
+    ) -> None:
         with self._lock:
             for vif in vifs:
                 self._rules.define(vif)
-        self._make_missing(vifs, failures)
+        missing = self._make_missing(vifs, failures, again=again)
         with self._lock:
             for vif in vifs:
                 # While sets were made, a newer message may have changed the rules.
-                self._define(connection, self._rules.current(vif.port_id) or self._rules.define(vif))
+                self._define(connection, self._rules.current(vif.port_id) or self._rules.define(vif), missing)
 
     def await_guest(self, port_ids: Iterable[str]) -> None:
         """Keep the filters of these ports, although no domain refers to them yet, until `forget_guest`."""
@@ -110,18 +109,23 @@ class PortFilters:
                 return
             self._define(connection, vif)
 
-    def _define(self, connection: Any, vif: Vif) -> None:
+    def _define(self, connection: Any, vif: Vif, missing: frozenset[int] = frozenset()) -> None:
         """With a set that is missing, the filter would be refused as a whole: its rule lets nothing through."""
         try:
-            connection.nwfilterDefineXML(filter_xml(vif, _numbers(vif) & self._made))
+            connection.nwfilterDefineXML(filter_xml(vif, (_numbers(vif) & self._made) - missing))
         except libvirt.libvirtError:
             self._made = frozenset()  # an administrator may have destroyed a set
             raise
 
-    def _make_missing(self, vifs: Iterable[Vif], failures: list[HypervisorError]) -> None:
-        """Makes the sets that these filters need. `failures`: of this round."""
+    def _make_missing(
+        self, vifs: Iterable[Vif], failures: list[HypervisorError], *, again: bool = False
+    ) -> frozenset[int]:
+        """Makes the sets that these filters need, `again` also those that were made before. Returns those that could not be made.
+        `failures`: of this round.
+        """
+        unmade: frozenset[int] = frozenset()
         for vif in vifs:
-            missing = _numbers(vif) - self._made
+            missing = _numbers(vif) if again else _numbers(vif) - self._made
             if missing and not failures:
                 try:
                     self._make_sets(missing)
@@ -132,9 +136,11 @@ class PortFilters:
                         self._made |= missing
                     continue
             if missing:
+                unmade |= missing
                 LOG.warning(
                     "Port %s: rules of protocols %s let nothing through: %s", vif.port_id, sorted(missing), failures[0]
                 )
+        return unmade
 
     def remove(self, connection: Any, names: Iterable[str]) -> None:
         """Remove the filters of a domain that is undefined."""

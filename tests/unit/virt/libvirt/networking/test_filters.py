@@ -229,6 +229,23 @@ def test_bug_guest_that_was_off_did_not_start_without_a_set_that_was_destroyed()
     assert made == [{47}, {47}, {47}]
 
 
+def test_bug_start_without_the_helper_took_the_rules_of_other_guests() -> None:
+    """Its own rule lets nothing through until the next round. The set of the others is there."""
+    host, is_away = Host(), False
+
+    def make(numbers: Collection[int]) -> None:
+        if is_away:
+            raise HypervisorError("the helper is away")
+
+    filters = PortFilters(make)
+    filters.define(host, [with_gre("one"), with_gre("two")])
+    is_away = True
+    filters.define(host, [with_gre("one")])
+    assert "ipset" not in host.defined[-1]
+    assert filters.refresh_members(host, [members(3, "10.9.0.7/32")]) == {}
+    assert all("ipset" in xml for xml in host.defined[-2:])
+
+
 def test_bug_a_helper_that_does_not_answer_was_asked_for_each_port() -> None:
     asked: list[Collection[int]] = []
 
