@@ -74,9 +74,13 @@ def log_finding(nodename: str, finding: AuditResult, before: NodeUsage | None) -
     for drift in finding.restored:
         metrics.DRIFT.labels(drift.figure).inc()
         LOG.warning("The audit of node %s restored %s: %s: %s", nodename, drift.figure, drift.kept, drift.found)
-    for instance_uuid, state in finding.power_states.items():
+    for instance_uuid, in_row in finding.power_states.items():
         LOG.info(
-            "Instance %s on node %s is no longer %s, as its row says", instance_uuid, nodename, state.power_state.name
+            "The guest of instance %s on node %s is not as its row says: %s, %s",
+            instance_uuid,
+            nodename,
+            in_row.vm_state,
+            in_row.power_state.name,
         )
 
 

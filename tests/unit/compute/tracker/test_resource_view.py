@@ -60,7 +60,7 @@ def test_conflicts_and_other_power_states(caplog: pytest.LogCaptureFixture) -> N
     states = {"i": RowStates(VmState.ACTIVE, PowerState.RUNNING)}
     assert lines(caplog, None, usage_of(), conflicts=("two have it",), power_states=states) == [
         ("ERROR", "Node n: two have it"),
-        ("INFO", "Instance i on node n is no longer RUNNING, as its row says"),
+        ("INFO", "The guest of instance i on node n is not as its row says: active, RUNNING"),
     ]
 
 
