@@ -259,7 +259,7 @@ def test_the_compute_proxy_lists_what_administrators_see(own: Sdk, admin: Sdk, s
     assert compute.disable_service(service, disabled_reason="sdk").status == "disabled"
     assert compute.enable_service(service).status == "enabled"
     # Other files of this folder move servers of the same cloud.
-    assert server.id not in [migration.instance_uuid for migration in compute.migrations()]
+    assert server.id not in [migration.server_id for migration in compute.migrations()]
     assert compute.get_quota_set_defaults(admin.get_project("sdk").id).instances
     assert compute.get_server_diagnostics(server.id) is not None
     assert [usage.project_id for usage in compute.usages()]
