@@ -70,7 +70,7 @@ class GuestShelving:
             if self._driver.has_open_snapshot(uuid):
                 raise errors.SavedMemoryKept(
                     f"A snapshot of instance {uuid} is not committed to its disk, and the image of its shelving may be older. "
-                    "Unshelve the server to go on from it"
+                    "Unshelve the server to go on from it. Compare a snapshot.kept-N in its folder with its disk, and remove it"
                 )
             if not self._disks.was_shelved_suspended(uuid):
                 self._require_no_saved_memory(uuid)

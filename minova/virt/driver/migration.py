@@ -41,7 +41,9 @@ class MigrationDriver(Protocol):
     # -- cold ----------------------------------------------------------------------------------------------------------
 
     def require_movable(self, instance: Instance) -> None:
-        """Raises ImageUnacceptable if each destination of the guest would refuse its disks. Called before the guest is shut down."""
+        """Raises ImageUnacceptable if each destination of the guest would refuse its disks, HypervisorError if some of its writes would be
+        lost. Called before the guest is shut down.
+        """
         ...
 
     def export_disks(self, instance: Instance, migration_uuid: str, key: TransferKey) -> DiskExport:

@@ -20,7 +20,7 @@ class SnapshotDriver(Protocol):
         ...
 
     def has_open_snapshot(self, instance_uuid: str) -> bool:
-        """Whether an overlay beside the instance's disk may have its last writes, with or without a domain."""
+        """Whether an overlay beside the instance's disk may have its last writes, with or without a domain, or is kept for an operator."""
         ...
 
     def open_snapshots(self) -> tuple[str, ...]:

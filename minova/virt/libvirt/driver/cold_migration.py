@@ -44,6 +44,7 @@ class ColdMigration(LibvirtDomains):
     def require_movable(self, instance: Instance) -> None:
         if self._real:
             self._moving.require_movable(instance, self._ready().host)
+            self._snapshots.require_none_kept(instance.uuid, self._ready().host)
 
     def export_disks(self, instance: Instance, migration_uuid: str, key: TransferKey) -> DiskExport:
         host = self._ready().host
@@ -54,6 +55,7 @@ class ColdMigration(LibvirtDomains):
             if domain.isActive():
                 raise errors.GuestStateUnexpected(f"Domain {domain.name()} is not off")
             self._snapshots.settle(instance.uuid, domain)
+            self._snapshots.require_none_kept(instance.uuid, host)
             self._note_addresses(domain)
             xml = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
             kept = self._kept_by_libvirt(connection, instance, domain, xml)

@@ -52,13 +52,15 @@ class LibvirtMigration(ColdMigration):
         return self._real
 
     def live_source(self, instance: Instance, migration_uuid: str, key: TransferKey) -> LiveSource:
-        self._disks.require_owner(instance.uuid, self._ready().host)
+        host = self._ready().host
+        self._disks.require_owner(instance.uuid, host)
         with self._host.connection("Live migration", domain_name(instance.uuid)) as connection:
             domain = self._own(connection, instance.uuid)
             jobs.require_free(domain)
             if not domain.isActive():
                 raise errors.GuestNotRunning(f"Domain {domain.name()} does not run")
             self._snapshots.settle(instance.uuid, domain)
+            self._snapshots.require_none_kept(instance.uuid, host)
             xml = domain.XMLDesc(_MIGRATABLE)
             inactive = domain.XMLDesc(_MIGRATABLE | libvirt.VIR_DOMAIN_XML_INACTIVE)
             sizes = {Path(path).name: domain.blockInfo(target)[0] for path, target in targets_of(xml).items()}

@@ -1,0 +1,62 @@
+"""An overlay with writes of its own alone is kept for an operator, but went with the folder when the guest left its host."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from minova.errors import HypervisorError
+from minova.objects.servers.disk_export import TransferKey
+from minova.virt.libvirt.storage import disk_owner
+from minova.virt.libvirt.storage.disk_snapshots import DiskSnapshots
+from minova.virt.libvirt.storage.disks import Disks
+from tests.functional.virt.libvirt.test_driver import instance, load
+
+MOVE, KEY = "5f6bbd5a-1f8a-4b5f-8f57-6a1c3a3b9d01", TransferKey(identity="i", secret="0" * 64)
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[Any]:
+    driver = load(tmp_path)
+    yield driver
+    for domain in driver.domains():
+        if domain.ours:
+            driver.destroy(domain.uuid)
+    driver.close()
+
+
+@pytest.mark.parametrize("way", ["cold", "live"])
+def test_a_guest_with_a_kept_overlay_does_not_move(driver: Any, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    one = instance()
+    driver.prepare(one, driver.available_nodes()[0], 1, None)
+    kept = driver._disks.folder(one.uuid) / "snapshot.kept-1"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.touch()
+    entry = disk_owner.DiskOwner(host="hv1", attempt=1)
+    moving = Mock(files=lambda *_: (), files_beside=lambda *_: (), shown=lambda *_: entry)
+    monkeypatch.setattr(driver, "_moving", moving)
+    monkeypatch.setattr(driver, "_exports", Mock(start=lambda *_: 1))
+    serve = driver.export_disks if way == "cold" else driver.live_source
+    if way == "live":
+        driver.power_on(one)
+    with pytest.raises(HypervisorError, match=r"snapshot\.kept-1 alone\. Compare it with the disk"):
+        serve(one, MOVE, KEY)
+    kept.unlink()
+    assert serve(one, MOVE, KEY) is not None
+
+
+def test_a_kept_overlay_stays_in_the_folder(tmp_path: Path) -> None:
+    """An offload asks whether one is open. Hosts that share the folder leave it where it is."""
+    snapshots, uuid = DiskSnapshots(Disks(tmp_path), lambda: 0), instance().uuid
+    assert not snapshots.is_open(uuid)
+    snapshots.require_none_kept(uuid, "hv1")
+    (tmp_path / uuid).mkdir()
+    (tmp_path / uuid / "snapshot.kept-1").touch()
+    assert snapshots.is_open(uuid)
+    disk_owner.register_host(tmp_path, "hv1")
+    with pytest.raises(HypervisorError):
+        snapshots.require_none_kept(uuid, "hv1")
+    disk_owner.register_host(tmp_path, "hv2")
+    snapshots.require_none_kept(uuid, "hv1")
