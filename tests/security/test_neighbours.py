@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from minova.objects.guests.guest_metadata import ADDRESS
+from minova.virt.namespaces import rules
+from minova.virt.namespaces.kernel import run, within
 from minova.virt.namespaces.namespaces import NetworkNamespaces
 from minova.virt.namespaces.network import HostSubnet
 from tests.security.test_local_networks import add, ask
@@ -17,6 +19,7 @@ from tests.servers.veth_host import VethHost
 pytestmark = pytest.mark.timeout(120)
 NETWORK, MAC = str(uuid.uuid4()), "fa:16:3e:00:00:01"
 RANGE = HostSubnet(cidr="10.9.0.0/16", gateway="10.9.0.1", dhcp=False)
+RANGE6 = HostSubnet(cidr="2001:db8:2::/64", gateway="2001:db8:2::1", mode="slaac")
 # More than a network may have, and less than overflows the tables of the machine.
 FORGED, MOST = 700, 512
 # Begins TCP connections from so many addresses to port 80 of an address, by a MAC address, and prints for how many of its addresses
@@ -56,6 +59,46 @@ with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806)) as r
         hear()
 print(len(asked))
 """
+# Reaches the resolver at an address, and then begins connections to it from so many other addresses of its range.
+FORGE6 = """
+import socket, sys, time
+IPV6_FREEBIND = 78
+resolver = (sys.argv[1], 53)
+until = time.monotonic() + 60
+while True:
+    try:
+        socket.create_connection(resolver, 1).close()
+        break
+    except OSError:  # an address is still being tested
+        assert time.monotonic() < until
+        time.sleep(0.1)
+for number in range(int(sys.argv[2])):
+    with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as asking:
+        asking.setsockopt(socket.IPPROTO_IPV6, IPV6_FREEBIND, 1)
+        asking.setblocking(False)
+        asking.bind((f"2001:db8:2::1:{number:x}", 0))
+        asking.connect_ex(resolver)
+"""
+# Solicits routers as an interface without an address, until one has advertised itself to all.
+SOLICIT = """
+import socket
+own = bytes.fromhex(open("/sys/class/net/eth0/address").read().strip().replace(":", ""))
+to = lambda last: bytes.fromhex("ff02") + bytes(13) + bytes([last])
+with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x86DD)) as raw:
+    raw.bind(("eth0", 0x86DD))
+    raw.settimeout(2)
+    frame = b""
+    for _ in range(5):
+        body = bytes.fromhex("85007bb800000000")
+        raw.send(bytes.fromhex("333300000002") + own + bytes.fromhex("86dd600000000008 3aff") + bytes(16) + to(2) + body)
+        try:
+            while not (frame[6:12] != own and frame[20:21] == b":" and frame[38:55] == to(1) + bytes([134])):
+                frame = raw.recv(2000)
+            print("advertised")
+            break
+        except TimeoutError:
+            pass
+"""
 
 
 @pytest.fixture
@@ -83,3 +126,15 @@ def test_bug_forged_addresses_filled_the_table_of_neighbours_for_all(
     asked = int(guest.python(FORGE, target, network.mac, str(FORGED)))
     assert MOST // 2 < asked <= MOST
     assert ask(guest, target, 80) == "ConnectionRefusedError", "the guest itself is known"
+
+
+def test_bug_forged_addresses_kept_advertisements_from_all(host: VethHost, networks: NetworkNamespaces) -> None:
+    """Each address for which the namespace asks took two places: its own, and that of its multicast group."""
+    add(host, networks, NETWORK, RANGE, RANGE6)
+    guest = host.guest(NETWORK, MAC, "2001:db8:2::5/64")
+    inside = Path("/run/netns") / f"minova-{NETWORK}@{host.name}"
+    guest.python(FORGE6, RANGE6.gateway, str(FORGED))
+    neighbours = within(inside, lambda: run(["nft", "list", "set", "inet", rules.TABLE, "neighbours6"]))
+    assert neighbours.count(" expires ") == MOST
+    assert "ff02::" not in neighbours
+    assert guest.python(SOLICIT).split() == ["advertised"]

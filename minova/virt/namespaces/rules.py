@@ -67,7 +67,10 @@ def of_network(record: NetworkRecord) -> str:
 
 def _neighbours(network: LocalNetwork) -> Iterator[str]:
     """Yields what bounds the addresses of guests to which the namespace sends."""
-    rules = []
+    # The kernel gives up entries of groups before others, and asks for each new neighbour by a group: they take no place here.
+    rules = [f"oifname {GUESTS} ip daddr {{ 224.0.0.0/4, 255.255.255.255 }} accept"]
+    if network.six:
+        rules.append(f"oifname {GUESTS} ip6 daddr ff00::/8 accept")
     for number, family in ((4, "ip"), *([(6, "ip6")] if network.six else [])):
         name = f"neighbours{number}"
         yield f"set {name} {{ type ipv{number}_addr; flags dynamic,timeout; timeout {_NEIGHBOUR_SECONDS}s; size {_NEIGHBOURS}; }}"
