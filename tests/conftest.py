@@ -9,7 +9,7 @@ import gc
 import logging
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -48,6 +48,15 @@ BUILD_GUEST = Path(__file__).parents[1] / "tools" / "build-guest"
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Distribution:
     """With more than one process, each file of tests goes to the process that suits it."""
     return Distribution(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What a failed test has left open is found by the garbage collector in a later one, which must not fail for it, too."""
+    report = yield
+    if report.failed:
+        item.config.addinivalue_line("filterwarnings", "ignore::pytest.PytestUnraisableExceptionWarning")
+    return report
 
 
 @pytest.hookimpl(wrapper=True)
