@@ -69,6 +69,11 @@ def flood(guest: VethGuest, mac: str, kind: str, address: str = "10.9.0.6") -> N
     guest.python(FLOOD, mac, address, str(2 * OF_A_NETWORK), kind)
 
 
+def dropped(host: VethHost) -> int:
+    listed = host.run("nft", "list", "counter", "inet", shares.TABLE, shares.DROPPED)
+    return int(listed.partition("packets ")[2].split()[0])
+
+
 def reaches(guest: VethGuest, address: str) -> bool:
     return ask(guest, address, 80) == "hello"
 
@@ -85,7 +90,10 @@ def test_bug_one_guest_filled_the_table_of_connections_for_all(host: VethHost, n
         flood(attacker, THEIR_MAC, "ports")
         assert OF_AN_INTERFACE // 2 < tracked(host, zones[OURS]) <= OF_AN_INTERFACE
         assert reaches(beside, "10.9.0.6"), "another guest of the network has its own share"
+        before = dropped(host)
+        assert before >= OF_A_NETWORK
         networks.broken()  # the rules are made again
+        assert dropped(host) >= before
         flood(attacker, THEIR_MAC, "ports")
         assert tracked(host, zones[OURS]) <= OF_AN_INTERFACE + CLOSED
         for kind in ("forged", "bare"):

@@ -137,4 +137,6 @@ def test_bug_forged_addresses_kept_advertisements_from_all(host: VethHost, netwo
     neighbours = within(inside, lambda: run(["nft", "list", "set", "inet", rules.TABLE, "neighbours6"]))
     assert neighbours.count(" expires ") == MOST
     assert "ff02::" not in neighbours
+    counter = within(inside, lambda: run(["nft", "list", "counter", "inet", rules.TABLE, "dropped_neighbours"]))
+    assert "packets 0 " not in counter
     assert guest.python(SOLICIT).split() == ["advertised"]

@@ -75,7 +75,8 @@ def _neighbours(network: LocalNetwork) -> Iterator[str]:
         name = f"neighbours{number}"
         yield f"set {name} {{ type ipv{number}_addr; flags dynamic,timeout; timeout {_NEIGHBOUR_SECONDS}s; size {_NEIGHBOURS}; }}"
         rules.append(f"oifname {GUESTS} update @{name} {{ {family} daddr }} accept")
-    rules.append(f"oifname {GUESTS} drop")
+    yield "counter dropped_neighbours { }"
+    rules.append(f"oifname {GUESTS} counter name dropped_neighbours drop")
     yield _chain("neighbours", "filter hook postrouting priority filter;", rules)
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from minova.virt.namespaces.network import UPLINK
 
 TABLE = "minova-shares"
+# How many connections the rules have dropped. They keep it, as they keep the sets.
+DROPPED = "dropped"
 # Of the table: for one network, and for one MAC address on it. A routed connection has an entry on its bridge and one to the host.
 OF_A_NETWORK, OF_AN_INTERFACE = 8, 16
 # The kernel walks through a list of connections to count them, so each share has so many short lists instead of a long one.
@@ -54,6 +56,7 @@ def of_host(size: int) -> str:
     lines = [
         *(f"table {family} {TABLE}\nflush table {family} {TABLE}" for family in ("inet", "bridge")),
         f"table inet {TABLE} {{",
+        f"counter {DROPPED} {{ }}",
         f"set {by_network} {{ typeof iif . meta mark; size {_ELEMENTS}; flags dynamic; }}",
         f"set {by_interface} {{ typeof iif . ether saddr . meta mark; size {_ELEMENTS}; flags dynamic; }}",
         "chain of_network {",
@@ -105,7 +108,7 @@ def _counted(name: str, key: str, limit: int) -> Iterator[str]:
         for protocols, of in (("", f"{ends} . th sport . th dport"), ("!= ", ends)):
             yield (
                 f"meta l4proto {protocols}{_WITH_PORTS} add @{name} "
-                f"{{ {key} . jhash {of} mod {LISTS} ct count over {limit} }} drop"
+                f"{{ {key} . jhash {of} mod {LISTS} ct count over {limit} }} counter name {DROPPED} drop"
             )
 
 
