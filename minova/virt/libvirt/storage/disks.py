@@ -560,7 +560,8 @@ class Disks(GuestFolders):
             if not own:
                 return f"instance {instance_uuid} is on host {row.host}, and host {host} has not made them"
             others = disk_owner.other_hosts(self.path, host)
-            shared = bool(others) if row.host == OTHER_HOST else row.host in others
+            # Of a host without a name, it may be any but this one under a name of before.
+            shared = bool(others - self._former_hosts) if row.host == OTHER_HOST else row.host in others
             return f"instance {instance_uuid} is on host {row.host}, which shares this folder" if shared else None
         if own or (entry is None and row.known):
             return None

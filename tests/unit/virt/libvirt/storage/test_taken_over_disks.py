@@ -127,6 +127,16 @@ def test_host_with_a_new_name_removes_no_disks_that_it_had_taken_over(storage: S
     assert (storage.owner, storage.is_whole) == (("one", 2), True)
 
 
+def test_bug_renamed_host_kept_the_disks_of_evacuated_servers_for_ever(storage: Storage) -> None:
+    """Its former name alone stands beside its own in the folder: nobody shares it."""
+    for host in ("one", "two"):
+        (storage.folder.parent / disk_owner.HOSTS / host).unlink()
+    register_host(storage.folder.parent, "former")
+    storage.disks.recognise(frozenset({"former"}))
+    storage.disks.remove(UUID, "dead", RowHost(host=OTHER_HOST))
+    assert not storage.folder.exists()
+
+
 def test_a_deletion_removes_them(storage: Storage) -> None:
     storage.take("one", 2)
     storage.disks.remove(UUID, "one", RowHost(host="one"))
