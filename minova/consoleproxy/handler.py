@@ -37,6 +37,8 @@ class ConsoleAccess(Protocol):
 
     def connect(self, token: str, client: str) -> socket.socket: ...
 
+    def granted(self, connection: Any) -> None: ...
+
     def opened(self, connection: Any) -> None: ...
 
     def used(self, connection: Any) -> None: ...
@@ -61,6 +63,8 @@ class Handler(ProxyRequestHandler):  # type: ignore[misc]  # websockify has no t
             LOG.info("A console was not opened for %s: %s", self.client_address[0], error)
             self._refuse(error)
             return
+        # Before the client is told that its console is open.
+        self.server.granted(self.connection)
         try:
             super().handle_upgrade()
         finally:

@@ -12,7 +12,7 @@ IDLE = 600.0
 
 
 class ConsoleClient:
-    """One connection. `is_console`: it is a WebSocket by now."""
+    """One connection. `is_console`: its token has opened a console."""
 
     def __init__(self, address: str, at: float) -> None:
         self.address = address

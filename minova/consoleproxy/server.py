@@ -115,10 +115,13 @@ class ConsoleServer(ThreadingMixIn, HTTPServer):
         )
         raise errors.ServiceUnavailable("The console cannot be reached.")
 
+    def granted(self, connection: Any) -> None:
+        """Lets no other connection take the place of this one: its token has opened a console."""
+        self._served[connection].is_console = True
+
     def opened(self, connection: Any) -> None:
         """Lifts the time limit of a connection: its WebSocket is open."""
         self._openings.pop(connection, None)
-        self._served[connection].is_console = True
 
     def used(self, connection: Any) -> None:
         """Data of a console have come or gone."""

@@ -16,7 +16,7 @@ from minova import conf as configuration
 from minova import errors
 from minova.api.compute.console_page import ANSWERED, ConsolePage
 from minova.consoleproxy import server as proxy_server
-from minova.consoleproxy.handler import MAX_FRAME
+from minova.consoleproxy.handler import MAX_FRAME, Handler
 from minova.consoleproxy.server import ConsoleProxy
 from minova.context import RequestContext
 from minova.objects.guests.console import ConsoleAddress, ConsoleGrant, ConsoleType
@@ -291,6 +291,24 @@ def test_more_than_the_most_connections_are_closed(tmp_path: Path) -> None:
         wait_for("a free place", lambda: opens(site, "three"))
         second.close()
     finally:
+        site.close()
+
+
+def test_bug_console_that_was_just_opened_lost_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its client had the answer, and its thread had not run since."""
+    later, run = threading.Event(), Handler.new_websocket_client
+    monkeypatch.setattr(Handler, "new_websocket_client", lambda self: run(self) if later.wait(60) else None)
+    site = Site(tmp_path, max_connections=2)
+    try:
+        consoles = [site.open("one"), site.open("two")]
+        with pytest.raises((OSError, websocket.WebSocketException)):
+            site.open("three").close()
+        later.set()
+        for console in consoles:
+            assert console.recv() == b"login: "
+            console.close()
+    finally:
+        later.set()
         site.close()
 
 
