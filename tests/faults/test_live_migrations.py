@@ -175,7 +175,8 @@ def test_a_migration_is_cancelled_while_it_waits_for_its_turn(mover: Mover) -> N
     for driver in mover.cloud.drivers.values():
         driver.live_rounds = 30
     mover.cloud.conductor.start_action(CTX, instance_uuid=other, action="live_migrate", arguments={})
-    mover.world.run(3.0)
+    # Else this one may come first.
+    mover.wait(lambda: mover.migration() is not None and mover.migration().status == "migrating", step=0.1)
     mover.ask("live_migrate")
     mover.wait(lambda: mover.migration().status == "queued", step=0.1)
     mover.cloud.conductor.cancel_move(CTX, instance_uuid=mover.uuid, migration_uuid=mover.migration().uuid)
