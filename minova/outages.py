@@ -16,7 +16,7 @@ MOST_KINDS = 20
 # Numbers differ from one failure to the next of the same kind: ports, times, addresses of objects.
 _NUMBERS = re.compile(r"0x[0-9a-f]+|[0-9][0-9.]*")
 # Words with a digit: UUIDs, ports, times.
-_IDENTIFIERS = re.compile(r"[\w-]*\d[\w.-]*")
+_IDENTIFIERS = re.compile(r"(?<![\w-])[\w-]*\d[\w.-]*")
 
 
 class Outage:

@@ -507,6 +507,16 @@ def test_bug_copy_for_an_unshelved_disk_asked_for_no_room(
     disks.make(one, image, "hv1", 1)
 
 
+def test_a_rebuild_removes_writes_that_were_kept_of_the_former_disk(disks: Disks, base: Path) -> None:
+    """Its owner has thrown the disk away, and the server could not move for them."""
+    one = instance()
+    disks.make(one, BaseImage.of(one, base), "hv1", 1)
+    kept = disks.folder(one.uuid) / "snapshot.kept-1"
+    kept.touch()
+    disks.make(one, BaseImage.of(one, base), "hv1", 1)
+    assert not kept.exists()
+
+
 def test_bug_failed_rebuild_left_a_record_with_which_no_host_shares_the_disks(disks: Disks, base: Path) -> None:
     one = instance()
     disks.make(one, BaseImage.of(one, base), "hv1", 1)

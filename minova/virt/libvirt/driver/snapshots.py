@@ -51,7 +51,7 @@ class LibvirtSnapshots(LibvirtBase):
         self._end_snapshot(uuid, check)
 
     def has_open_snapshot(self, instance_uuid: str) -> bool:
-        return self._real and self._snapshots.is_open(instance_uuid)
+        return self._real and (self._snapshots.is_open(instance_uuid) or self._snapshots.has_kept(instance_uuid))
 
     def open_snapshots(self) -> tuple[str, ...]:
         overlays = self._snapshots.open_ones() if self._real else ()

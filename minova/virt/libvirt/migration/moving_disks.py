@@ -70,7 +70,7 @@ class MovingDisks:
         """
         base, image = self._disks.base_digest(instance.uuid), instance.image
         row = None if image is None else image.os_hash_value
-        if base is not None and row is not None and not disk_owner.other_hosts(self._disks.path, host):
+        if base is not None and row is not None and not self._disks.has_other_hosts(host):
             _require_base(instance, base, row)
 
     def shown(self, instance_uuid: str, migration_uuid: str) -> DiskOwner:

@@ -36,9 +36,9 @@ from minova.errors import HypervisorError
 from minova.virt import disk_space, programs
 from minova.virt.libvirt.guest_files import disk_formats, image_locks
 from minova.virt.libvirt.storage import snapshot_record
-from minova.virt.libvirt.storage.disk_owner import ROOT_DISK, other_hosts, written_formats
+from minova.virt.libvirt.storage.disk_owner import ROOT_DISK, written_formats
 from minova.virt.libvirt.storage.disks import Disks
-from minova.virt.libvirt.storage.guest_folders import OVERLAY, OVERLAY_RECORD
+from minova.virt.libvirt.storage.guest_folders import KEPT_OVERLAYS, OVERLAY, OVERLAY_RECORD
 from minova.virt.libvirt.storage.snapshot_record import SnapshotStep
 
 LOG = logging.getLogger(__name__)
@@ -64,19 +64,23 @@ class DiskSnapshots:
         self._reserve = reserve
 
     def is_open(self, instance_uuid: str) -> bool:
-        return self._overlay(instance_uuid).exists() or bool(self._kept(instance_uuid))
+        return self._overlay(instance_uuid).exists()
+
+    def has_kept(self, instance_uuid: str) -> bool:
+        """Whether there are writes beside the disk that no record explains."""
+        return bool(self._kept(instance_uuid))
 
     def require_none_kept(self, instance_uuid: str, host: str) -> None:
         """Raises HypervisorError if writes that are in no disk would be lost with the folder when the guest leaves this host."""
         kept = self._kept(instance_uuid)
-        if kept and not other_hosts(self._disks.path, host):
+        if kept and not self._disks.has_other_hosts(host):
             raise HypervisorError(
                 f"Writes of instance {instance_uuid} may be in {kept[0]} alone. Compare it with the disk (qemu-img compare), and remove "
                 "it once it is not needed"
             )
 
     def _kept(self, instance_uuid: str) -> list[Path]:
-        return sorted(self._disks.folder(instance_uuid).glob("snapshot.kept-*"))
+        return sorted(self._disks.folder(instance_uuid).glob(KEPT_OVERLAYS))
 
     def open_ones(self) -> tuple[str, ...]:
         """Returns instances with open snapshots, of all hosts that share the folder."""

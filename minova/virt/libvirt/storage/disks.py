@@ -42,7 +42,7 @@ from minova.virt.libvirt.guest_files.qemu_access import QemuAccess, QemuUser, fo
 from minova.virt.libvirt.storage import boot_files, disk_images, disk_keys, disk_owner
 from minova.virt.libvirt.storage.disk_images import BaseImage, NewFile, new_file
 from minova.virt.libvirt.storage.disk_owner import DiskOwner, OwnerFile, SecretsInUse
-from minova.virt.libvirt.storage.guest_folders import OVERLAY, OVERLAY_RECORD, RESCUE_DISK, GuestFolders
+from minova.virt.libvirt.storage.guest_folders import KEPT_OVERLAYS, OVERLAY, OVERLAY_RECORD, RESCUE_DISK, GuestFolders
 from minova.virt.libvirt.xml.disk_xml import Disk
 from minova.virt.libvirt.xml.guest import properties_of
 from minova.virt.libvirt.xml.system_xml import BootFiles
@@ -277,8 +277,9 @@ class Disks(GuestFolders):
                 replaces()
                 if instance.image is not None:
                     boot_files.remove_others(folder, instance.image)
-                for name in (OVERLAY, OVERLAY_RECORD):  # they belong to the disk that is replaced
-                    (folder / name).unlink(missing_ok=True)
+                # They belong to the disk that is replaced.
+                for path in (folder / OVERLAY, folder / OVERLAY_RECORD, *folder.glob(KEPT_OVERLAYS)):
+                    path.unlink(missing_ok=True)
                 renames()
             if taken.former is not None:
                 # The inode of the former disk may belong to another file by now.
@@ -545,6 +546,10 @@ class Disks(GuestFolders):
             path = error.filename or folder
             raise HypervisorError(f"{path} cannot be removed: {error.strerror or error}") from error
 
+    def has_other_hosts(self, host: str) -> bool:
+        """Whether other hosts keep disks in this folder. This one under a name of before is no other."""
+        return bool(disk_owner.other_hosts(self.path, host) - self._former_hosts)
+
     def _kept(self, instance_uuid: str, owner: OwnerFile, host: str, row: RowHost) -> str | None:
         """Returns why the files must stay; None if they may be removed. Raises HypervisorError if that is unknown
         now.
@@ -553,15 +558,15 @@ class Disks(GuestFolders):
         if row.undone:
             return None if own else f"host {host} has not made them"
         if not own and entry is not None and entry.host in self._former_hosts and entry.taken_from is None:
-            own = row.known and row.host != entry.host and owner.is_of(entry.host)
+            # Another host may have the former name now.
+            own = row.known and row.host not in {entry.host, OTHER_HOST} and owner.is_of(entry.host)
         if row.known and row.host == host:
             return None
         if row.known and row.host is not None:
             if not own:
                 return f"instance {instance_uuid} is on host {row.host}, and host {host} has not made them"
             others = disk_owner.other_hosts(self.path, host)
-            # Of a host without a name, it may be any but this one under a name of before.
-            shared = bool(others - self._former_hosts) if row.host == OTHER_HOST else row.host in others
+            shared = self.has_other_hosts(host) if row.host == OTHER_HOST else row.host in others
             return f"instance {instance_uuid} is on host {row.host}, which shares this folder" if shared else None
         if own or (entry is None and row.known):
             return None

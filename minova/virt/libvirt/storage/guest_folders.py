@@ -26,6 +26,8 @@ CONSOLE_BYTES = 100 * 1024
 RESCUE_DISK = "disk.rescue"
 # Lies beside the root disk during a snapshot. Not named disk.*, since it is not a disk of the flavor.
 OVERLAY, OVERLAY_RECORD = "snapshot.overlay", "snapshot.json"
+# Overlays whose writes no record explains.
+KEPT_OVERLAYS = "snapshot.kept-*"
 _ROTATED = re.compile(r"console\.log\.\d+")
 
 

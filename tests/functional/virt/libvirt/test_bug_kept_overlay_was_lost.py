@@ -49,13 +49,17 @@ def test_a_guest_with_a_kept_overlay_does_not_move(driver: Any, monkeypatch: pyt
 
 def test_a_kept_overlay_stays_in_the_folder(tmp_path: Path) -> None:
     """An offload asks whether one is open. Hosts that share the folder leave it where it is."""
-    snapshots, uuid = DiskSnapshots(Disks(tmp_path), lambda: 0), instance().uuid
-    assert not snapshots.is_open(uuid)
+    disks, uuid = Disks(tmp_path), instance().uuid
+    snapshots = DiskSnapshots(disks, lambda: 0)
+    assert not snapshots.has_kept(uuid)
     snapshots.require_none_kept(uuid, "hv1")
     (tmp_path / uuid).mkdir()
     (tmp_path / uuid / "snapshot.kept-1").touch()
-    assert snapshots.is_open(uuid)
-    disk_owner.register_host(tmp_path, "hv1")
+    # Saved memory belongs to no kept overlay.
+    assert (snapshots.has_kept(uuid), snapshots.is_open(uuid)) == (True, False)
+    for host in ("hv1", "former"):
+        disk_owner.register_host(tmp_path, host)
+    disks.recognise(frozenset({"former"}))
     with pytest.raises(HypervisorError):
         snapshots.require_none_kept(uuid, "hv1")
     disk_owner.register_host(tmp_path, "hv2")

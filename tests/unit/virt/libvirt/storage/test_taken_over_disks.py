@@ -137,6 +137,16 @@ def test_bug_renamed_host_kept_the_disks_of_evacuated_servers_for_ever(storage: 
     assert not storage.folder.exists()
 
 
+def test_bug_former_name_of_a_host_that_another_one_has_now(storage: Storage) -> None:
+    """The server runs there, on these disks."""
+    for host in ("one", "two"):
+        (storage.folder.parent / disk_owner.HOSTS / host).unlink()
+    register_host(storage.folder.parent, "renamed")
+    storage.disks.recognise(frozenset({"dead"}))
+    storage.disks.remove(UUID, "renamed", RowHost(host=OTHER_HOST))
+    assert (storage.owner, storage.is_whole) == (("dead", 1), True)
+
+
 def test_a_deletion_removes_them(storage: Storage) -> None:
     storage.take("one", 2)
     storage.disks.remove(UUID, "one", RowHost(host="one"))
