@@ -13,6 +13,9 @@ def begin(work: Callable[[], int], output: str = os.devnull) -> int:
     """Returns the id of the process. Its exit code is what `work` returns."""
     pid = os.fork()
     if pid:
+        # Both processes do it: `end` may kill the group before the child has run.
+        with contextlib.suppress(OSError):
+            os.setpgid(pid, pid)
         return pid
     code = 1
     try:

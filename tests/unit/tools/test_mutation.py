@@ -163,3 +163,5 @@ def test_work_in_a_fork_that_fails_or_hangs_is_noticed() -> None:
     assert forks.end(forks.begin(lambda: 1), 30) == forks.FAILED
     assert forks.end(forks.begin(lambda: 1 // 0), 30) == forks.FAILED
     assert forks.end(forks.begin(_hang), 0.05) == forks.TIMED_OUT
+    # Before it has run at all.
+    assert forks.end(forks.begin(_hang), 0) == forks.TIMED_OUT

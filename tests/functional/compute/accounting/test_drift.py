@@ -255,7 +255,7 @@ def test_a_killed_guest(world: World, state: PowerState, caplog: pytest.LogCaptu
     else:
         machine.add_domain(uuid, host, 256, attempt=1, running=False)
     assert audit(world, host).power_states == (uuid,)
-    assert f"Instance {uuid} on node {host} is no longer RUNNING" in caplog.text
+    assert f"The guest of instance {uuid} on node {host} is not as its row says: active, RUNNING" in caplog.text
     (row,) = world.instances()
     assert row.power_state == state
     assert audit(world, host).power_states == ()
