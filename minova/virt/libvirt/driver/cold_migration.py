@@ -1,16 +1,17 @@
 """Moves of guests that are off: their files go over, and the domain is defined anew."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import libvirt
+import msgspec
 from oslo_config import cfg
 from oslo_utils import units
 
 from minova import errors
 from minova.objects.catalogue.flavor import Flavor
-from minova.objects.servers.disk_export import DiskExport, TransferKey
+from minova.objects.servers.disk_export import DiskExport, ExportedFile, TransferKey
 from minova.objects.servers.instance import Instance
 from minova.private_files import replace_file
 from minova.virt.driver.domains import NO_DATA, GuestData
@@ -26,6 +27,7 @@ from minova.virt.libvirt.migration.libvirt_files import MEMORY, VARIABLES
 from minova.virt.libvirt.migration.moving_disks import MovingDisks
 from minova.virt.libvirt.settings import export_ports_of
 from minova.virt.libvirt.storage.disk_images import BaseImage
+from minova.virt.libvirt.storage.disk_owner import DiskOwner
 from minova.virt.libvirt.xml.mark import domain_name
 from minova.virt.libvirt.xml.migration_xml import migrated_xml
 from minova.virt.libvirt.xml.secrets_xml import kinds_of, tpm_version_of
@@ -63,21 +65,27 @@ class ColdMigration(LibvirtDomains):
         files = self._moving.files(instance, kept)
         served = [each for _, each in files]
         port = self._exports.start(migration_uuid, key, served, self._disks.program_group)
-        owner, base = self._moving.shown(instance.uuid, migration_uuid), self._disks.base_digest(instance.uuid)
+        owner = self._moving.shown(instance.uuid, migration_uuid)
+        export = self._export_of(instance.uuid, owner, port, [file for file, _ in files], xml)
+        size = {"memory_mb": instance.flavor.memory_mb, "vcpus": instance.flavor.vcpus}
+        return msgspec.structs.replace(export, addresses=owner.addresses, **size)
+
+    def _export_of(
+        self, instance_uuid: str, owner: DiskOwner, port: int, files: Iterable[ExportedFile], xml: str
+    ) -> DiskExport:
+        """Returns what a destination needs of the files at this port, whether the guest runs or not. `xml`: of its domain."""
+        base = self._disks.base_digest(instance_uuid)
         return DiskExport(
             host=owner.host,
             attempt=owner.attempt,
             shown=owner.shown,
             address=str(self._conf.my_ip),
             port=port,
-            files=tuple(file for file, _ in files),
-            memory_mb=instance.flavor.memory_mb,
-            vcpus=instance.flavor.vcpus,
+            files=tuple(files),
             drive_is_cd=owner.drive_is_cd,
-            addresses=owner.addresses,
             base=base,
             based=base is not None,
-            secrets=self._secrets.marks(instance.uuid, kinds_of(xml)),
+            secrets=self._secrets.marks(instance_uuid, kinds_of(xml)),
         )
 
     def stop_export(self, migration_uuid: str) -> None:

@@ -9,7 +9,7 @@ from oslo_config import cfg
 
 from minova import errors
 from minova.objects.network.vif import Vif, filter_name
-from minova.objects.servers.disk_export import DiskExport, TransferKey
+from minova.objects.servers.disk_export import TransferKey
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.live_migration import (
     GuestReport,
@@ -65,19 +65,9 @@ class LibvirtMigration(ColdMigration):
             inactive = domain.XMLDesc(_MIGRATABLE | libvirt.VIR_DOMAIN_XML_INACTIVE)
             sizes = {Path(path).name: domain.blockInfo(target)[0] for path, target in targets_of(xml).items()}
         files = self._moving.files_beside(instance)
-        owner, base = self._moving.shown(instance.uuid, migration_uuid), self._disks.base_digest(instance.uuid)
-        export = DiskExport(
-            host=owner.host,
-            attempt=owner.attempt,
-            shown=owner.shown,
-            address=str(self._conf.my_ip),
-            port=self._exports.start(migration_uuid, key, [served for _, served in files], self._disks.program_group),
-            files=tuple(file for file, _ in files),
-            drive_is_cd=owner.drive_is_cd,
-            base=base,
-            based=base is not None,
-            secrets=self._secrets.marks(instance.uuid, kinds_of(xml)),
-        )
+        owner = self._moving.shown(instance.uuid, migration_uuid)
+        port = self._exports.start(migration_uuid, key, [served for _, served in files], self._disks.program_group)
+        export = self._export_of(instance.uuid, owner, port, [file for file, _ in files], xml)
         return LiveSource(xml=xml, inactive_xml=inactive, cpu_xml=cpu_of(xml), sizes=sizes, export=export)
 
     def check_live(self, instance: Instance, source: LiveSource, *, block: bool | None) -> None:
