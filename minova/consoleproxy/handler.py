@@ -63,7 +63,7 @@ class Handler(ProxyRequestHandler):  # type: ignore[misc]  # websockify has no t
             LOG.info("A console was not opened for %s: %s", self.client_address[0], error)
             self._refuse(error)
             return
-        # Before the client is told that its console is open.
+        # What follows tells the client that its console is open.
         self.server.granted(self.connection)
         try:
             super().handle_upgrade()

@@ -60,7 +60,7 @@ class DiskOwner(msgspec.Struct, frozen=True, kw_only=True):
     `former`: the root disk that existed when this one was begun.
     `addresses`: where the guest has its devices; None if that is not known.
     `secrets`: {kind: mark} of the secrets with which disks and TPM were made (`disk_keys.mark_of`).
-    `shown`: the UUID of the last migration whose destination was told of these disks.
+    `shown`: the UUID of the last migration for which this host has described these disks to a destination.
     `taken_from`: an evacuation has brought the server here, with its disks. They go back to this host if it fails.
     """
 
