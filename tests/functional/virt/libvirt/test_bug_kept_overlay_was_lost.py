@@ -1,6 +1,5 @@
 """An overlay with writes of its own alone is kept for an operator, but went with the folder when the guest left its host."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -12,19 +11,9 @@ from minova.objects.servers.disk_export import TransferKey
 from minova.virt.libvirt.storage import disk_owner
 from minova.virt.libvirt.storage.disk_snapshots import DiskSnapshots
 from minova.virt.libvirt.storage.disks import Disks
-from tests.functional.virt.libvirt.test_driver import instance, load
+from tests.functional.virt.libvirt.test_driver import instance
 
 MOVE, KEY = "5f6bbd5a-1f8a-4b5f-8f57-6a1c3a3b9d01", TransferKey(identity="i", secret="0" * 64)
-
-
-@pytest.fixture
-def driver(tmp_path: Path) -> Iterator[Any]:
-    driver = load(tmp_path)
-    yield driver
-    for domain in driver.domains():
-        if domain.ours:
-            driver.destroy(domain.uuid)
-    driver.close()
 
 
 @pytest.mark.parametrize("way", ["cold", "live"])

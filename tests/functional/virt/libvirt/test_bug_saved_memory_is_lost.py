@@ -1,7 +1,6 @@
 """A start removed the memory that a suspend had saved, and so did a rescue."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import libvirt
@@ -14,25 +13,7 @@ from minova.objects.servers.states import PowerState
 from minova.virt.driver import ComputeDriver
 from minova.virt.libvirt.guest_state import jobs, saved_memory
 from tests.fakes.libvirt_errors import libvirt_error
-from tests.functional.virt.libvirt.test_driver import domain_of, instance, load
-
-
-@pytest.fixture
-def driver(tmp_path: Path) -> Iterator[ComputeDriver]:
-    driver = load(tmp_path)
-    yield driver
-    for domain in driver.domains():
-        if domain.ours:
-            driver.destroy(domain.uuid)
-    driver.close()
-
-
-@pytest.fixture
-def guest(driver: ComputeDriver) -> Instance:
-    made = instance(node="n", attempt=3)
-    driver.prepare(made, "n", 3, None)
-    driver.power_on(made)
-    return made
+from tests.functional.virt.libvirt.test_driver import domain_of, instance
 
 
 def test_start_goes_on_from_saved_memory(driver: ComputeDriver, guest: Instance) -> None:

@@ -2,7 +2,6 @@
 guest's next host took the newest secret, which opens nothing.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock, Mock
@@ -18,20 +17,10 @@ from minova.virt.libvirt.guest_state.secrets import LibvirtSecrets
 from minova.virt.libvirt.storage import disk_owner
 from minova.virt.libvirt.storage.disk_keys import mark_of
 from minova.virt.libvirt.storage.disk_owner import DiskOwner, FormerDisk
-from tests.functional.virt.libvirt.test_driver import instance, load
+from tests.functional.virt.libvirt.test_driver import instance
 from tests.integration.virt.kept_secrets import KeptSecrets
 
 MOVE, KEY = "5f6bbd5a-1f8a-4b5f-8f57-6a1c3a3b9d01", TransferKey(identity="i", secret="0" * 64)
-
-
-@pytest.fixture
-def driver(tmp_path: Path) -> Iterator[Any]:
-    driver = load(tmp_path)
-    yield driver
-    for domain in driver.domains():
-        if domain.ours:
-            driver.destroy(domain.uuid)
-    driver.close()
 
 
 def made_owner(folder: Path) -> DiskOwner:

@@ -42,16 +42,6 @@ def load(folder: Path, host: str = "hv1", vcpu_pin_set: str | None = None, **lib
     return driver
 
 
-@pytest.fixture
-def driver(tmp_path: Path) -> Iterator[ComputeDriver]:
-    driver = load(tmp_path)
-    yield driver
-    for domain in driver.domains():
-        if domain.ours:
-            driver.destroy(domain.uuid)
-    driver.close()
-
-
 def instance(**more: Any) -> Instance:
     known: dict[str, Any] = {"uuid": str(uuid.uuid4()), "display_name": "x", "flavor": FLAVOR}
     return Instance(**known | more)
@@ -245,14 +235,6 @@ def test_bug_domains_marked_with_an_earlier_name_of_the_host_are_ours(driver: Co
 
 
 # -- server actions ----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def guest(driver: ComputeDriver) -> Instance:
-    made = instance(node="n", attempt=3)
-    driver.prepare(made, "n", 3, None)
-    driver.power_on(made)
-    return made
 
 
 def test_pause_and_unpause_may_come_twice(driver: ComputeDriver, guest: Instance) -> None:
