@@ -40,6 +40,7 @@ from minova.conductor.hosts.services import Services
 from minova.conductor.hosts.witnesses import Witnesses
 from minova.conductor.manager import BINARY, ConductorCollaborators, ConductorManager
 from minova.conductor.moves.changes import MoveChanges
+from minova.conductor.moves.debts import MoveDebts
 from minova.conductor.moves.evacuate import Evacuations
 from minova.conductor.moves.live_queue import LiveQueue
 from minova.conductor.moves.start import StartMoves
@@ -232,7 +233,8 @@ def make_manager(
     attachments = Attachments(ports, security_groups, hints, quotas, worker.at)
     move_changes = MoveChanges(conf, worker)
     bindings = None if neutron is None else neutron.bindings
-    moves = MoveSteps(conf, worker, computes, liveness, move_changes, LiveQueue(conf), bindings)
+    move_debts = MoveDebts(worker, computes, liveness, move_changes)
+    moves = MoveSteps(conf, worker, computes, liveness, move_changes, LiveQueue(conf), move_debts, bindings)
     start_moves = StartMoves(conf, worker, scheduler, computes, liveness, groups, quotas, move_changes, moves)
     kinds = action_kinds(conf, worker, quotas, images, attachments, builds, start_moves, dry_runs or scheduler)
     begins = BeginActions(conf, worker, computes, kinds)
@@ -293,6 +295,7 @@ def make_manager(
         migrations=Migrations(worker),
         evacuations=Evacuations(conf, worker, builds, groups, ends.abandon, dry_runs or scheduler, levels),
         moves=moves,
+        move_debts=move_debts,
         move_previews=MovePreviews(worker, liveness, start_moves, dry_runs or scheduler, actions.require_levels),
         confirmations=Confirmations(conf, worker, actions),
         flavors=Flavors(worker),

@@ -28,6 +28,7 @@ from minova.conductor.hosts.compute_nodes import ComputeNodes
 from minova.conductor.hosts.placement_audit import PlacementAudit
 from minova.conductor.hosts.services import FLUSH_INTERVAL, Services
 from minova.conductor.hosts.witnesses import END_INTERVAL, Witnesses
+from minova.conductor.moves.debts import MoveDebts
 from minova.conductor.moves.evacuate import Evacuations
 from minova.conductor.moves.steps import MoveSteps
 from minova.conductor.network import attachments
@@ -100,6 +101,7 @@ class ConductorCollaborators(msgspec.Struct, frozen=True, kw_only=True):
     migrations: Migrations
     evacuations: Evacuations
     moves: MoveSteps
+    move_debts: MoveDebts
     move_previews: MovePreviews
     confirmations: Confirmations
     flavors: Flavors
@@ -202,7 +204,9 @@ class ConductorManager:
             PeriodicTask(
                 name="confirm_moves", interval=CONFIRM_INTERVAL, work=self.collaborators.confirmations.confirm_due
             ),
-            PeriodicTask(name="clean_after_moves", interval=CLEANUPS_INTERVAL, work=self.collaborators.moves.collect),
+            PeriodicTask(
+                name="clean_after_moves", interval=CLEANUPS_INTERVAL, work=self.collaborators.move_debts.collect
+            ),
             PeriodicTask(
                 name="refresh_token_keys", interval=REFRESH_INTERVAL, work=self.collaborators.image_tokens.refresh
             ),

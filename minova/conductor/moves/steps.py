@@ -19,6 +19,7 @@ from minova.conductor.hosts.liveness import HostLiveness, Liveness
 from minova.conductor.moves import live_plan
 from minova.conductor.moves import plan as cold_plan
 from minova.conductor.moves.changes import BACKOFF_OF_LOOKS, Entry, MoveChanges
+from minova.conductor.moves.debts import MoveDebts
 from minova.conductor.moves.in_progress import LockedMove, began_lately, lock, lock_all
 from minova.conductor.moves.live_queue import LiveQueue
 from minova.conductor.moves.plan import Loss, MoveEnd, host_of
@@ -36,7 +37,7 @@ from minova.hardware.demands import demands_of
 from minova.objects.requests.request_spec import Selection
 from minova.objects.servers.failures import CAUSED_BY_REQUEST, Failure, kind_of
 from minova.objects.servers.live_migration import LiveProgress
-from minova.objects.servers.migration import GIVEN_UP, Hold, Migration
+from minova.objects.servers.migration import GIVEN_UP, Migration
 from minova.objects.servers.moves import (
     BEFORE_SWITCH,
     MigrationOrder,
@@ -54,8 +55,6 @@ replace = msgspec.structs.replace
 CANCEL, FORCE_COMPLETE = "live_migration_cancel", "live_migration_force_complete"
 # A host that begins a phase so many seconds after its time has begun needs no more time.
 FRESH = 5.0
-# The most requests in one round to remove what ended moves have left.
-LIMIT = 100
 WAITS = "The host does not answer. The move waits for it."
 # Phases that are given up if their host gives no sign of life in time.
 _TIMED = frozenset(
@@ -100,6 +99,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         liveness: Liveness,
         changes: MoveChanges,
         queue: LiveQueue,
+        debts: MoveDebts,
         bindings: LiveBindings | None = None,
     ) -> None:
         self._aliases = conf.pci.alias
@@ -108,10 +108,9 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         self._liveness = liveness
         self._changes = changes
         self._queue = queue
+        self._debts = debts
         self._bindings = bindings
         self._reports: GroupCommit[_Report, MoveDispatch | None] = GroupCommit(worker, self._write)
-        # The id of the last migration that the last full round of `collect` has read.
-        self._collected = 0
 
     # -- reports of hosts ------------------------------------------------------------------------------------------
 
@@ -127,7 +126,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
             if move is not None and move.is_at(phase, host):
                 self._changes.give_time(session, move)
                 return True
-            return self._debt(session, phase, host) is not None
+            return self._debts.owed(session, phase, host) is not None
 
         if not self._worker.run(work):
             raise errors.StaleAttempt(
@@ -165,7 +164,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
     def _follow(self, session: Session, move: LockedMove | None, report: _Report) -> Entry | MoveDispatch | None:
         phase, host, result = report.phase, report.host, report.result
         if move is None or not move.is_at(phase, host):
-            self._pay(session, phase, host, result)
+            self._debts.pay(session, phase, host, result)
             return None
         if result.failure is not None:
             failure = Failure(kind=result.kind, details=f"Host {host}: {result.failure}")
@@ -454,44 +453,6 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
             return None
         self._changes.record(session, ctx, instance_uuid, action)
         return move
-
-    # -- debts -----------------------------------------------------------------------------------------------------
-
-    def collect(self) -> None:
-        """Ask hosts that are back to remove what ended moves have left there, or to end its guest."""
-        hosts = self._liveness.hosts()
-        with self._worker.db.read() as session:
-            owed = migrations.to_clean(session, hosts.present, LIMIT, after=self._collected)
-            messages = [self._changes.cleaning(session, migration) for migration in owed.values()]
-        # The next round asks for others, because hosts may fail again and again.
-        self._collected = max(owed) if len(owed) == LIMIT else 0
-        for message in messages:
-            if message is not None:
-                self._send(MoveDispatch(service_context(), str(message.migration.cleanup_host), message))
-
-    def _debt(self, session: Session, phase: PhaseKey, host: str) -> Migration | None:
-        migration = migrations.lock(session, phase.migration_uuid)
-        if migration is None or (migration.cleanup_host, migration.attempt) != (host, phase.attempt):
-            return None
-        instance = instances.lock(session, [migration.instance_uuid]).get(migration.instance_uuid)
-        is_gone = instance is None or instance.deleted
-        if phase.phase is MovePhase.CLOSE:
-            return migration if migration.hold is Hold.OPEN and not is_gone else None
-        is_free = migration.hold is Hold.NONE or is_gone
-        return migration if is_free and phase.phase is MovePhase.LEAVE else None
-
-    def _pay(self, session: Session, phase: PhaseKey, host: str, result: PhaseResult) -> None:
-        """The host has removed what an ended move has left there, or has ended its guest."""
-        migration = self._debt(session, phase, host)
-        if migration is None or result.failure is not None:
-            return
-        if phase.phase is MovePhase.CLOSE:
-            closed = replace(migration, hold=Hold.UNPROVEN)
-            migrations.write(session, closed, self._worker.at(), self._worker.now())
-            return
-        LOG.info("Host %s has removed what move %s has left there", host, migration.uuid)
-        migrations.write(session, replace(migration, cleanup_host=None), self._worker.at(), self._worker.now())
-        claims.release(session, [migration.uuid], self._worker.now())
 
     # -- messages --------------------------------------------------------------------------------------------------
 
