@@ -380,13 +380,29 @@ def _add_nouns(subparsers: "argparse._SubParsersAction[Any]") -> None:
                 below.add_parser(verb, help=text, description=text).set_defaults(work=work)
 
 
+def _loaded(arguments: Sequence[str], command: cfg.SubCommandOpt) -> cfg.ConfigOpts:
+    try:
+        return configuration.load(arguments, PROG, cli=[command])
+    except SystemExit as end:
+        misplaced = [word for word in map(_option, arguments[1:]) if word in ("--config-file", "--config-dir")]
+        if end.code == 2 and misplaced and not arguments[0].startswith("-"):
+            print(
+                f"{misplaced[0]} stands before the command: {PROG} {misplaced[0]} ... {arguments[0]}", file=sys.stderr
+            )
+        raise
+
+
+def _option(word: str) -> str:
+    return word.partition("=")[0]
+
+
 def run(arguments: Sequence[str]) -> int:
     """Returns the exit code: 0, or 1 if the command fails (with the reason on standard error) or if its check has
     failed, or the command's own code.
     """
     command = cfg.SubCommandOpt("command", title="commands", handler=_add_commands)
     try:
-        conf = configuration.load(arguments, PROG, cli=[command])
+        conf = _loaded(arguments, command)
         # Logs go to standard error; standard output is only for the command's result.
         conf.set_default("use_stderr", True)
         log.setup(conf)

@@ -234,7 +234,7 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
         """Returns why it is not allowed now, with Nova's texts and in Nova's order; None if it is allowed."""
         vm_state, task_state = state
         if not has_host and vm_state is not VmState.SHELVED_OFFLOADED:
-            return f"Instance {instance_uuid} is not ready"
+            return f"Instance {instance_uuid} is not ready: it has no host"
         may_wake = self.wakes and vm_state is VmState.ACTIVE and stands_still(vm_state, power_state)
         if vm_state not in self.vm_states and not may_wake:
             return f"Cannot '{self.refused_name}' instance {instance_uuid} while it is in vm_state {vm_state}"

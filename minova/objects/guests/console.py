@@ -5,12 +5,25 @@ from enum import StrEnum
 
 import msgspec
 
+from minova import errors
+
 
 class ConsoleType(StrEnum):
     """The supported types. OpenStack knows further ones."""
 
     NOVNC = "novnc"
     SERIAL = "serial"
+
+
+_ENABLED_BY = {ConsoleType.NOVNC: "vnc", ConsoleType.SERIAL: "serial_console"}
+
+
+def unavailable(console_type: ConsoleType) -> errors.ConsoleTypeUnavailable:
+    """For a guest that has no such console."""
+    return errors.ConsoleTypeUnavailable(
+        f"Unavailable console type {console_type}. It needs [{_ENABLED_BY[console_type]}] enabled = true on the host of the server, and after "
+        "that a hard reboot of the server."
+    )
 
 
 class ConsoleAddress(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,9 @@ import msgspec
 
 from minova.objects.requests.request_spec import Selection
 
+# Steps whose names say nothing to users.
+EXPLAINED = {"ignore_hosts": "the server must leave it, or the request excludes it"}
+
 
 class LostHost(msgspec.Struct, frozen=True, kw_only=True):
     host: str
@@ -30,6 +33,8 @@ class FilterStep(msgspec.Struct, frozen=True, kw_only=True):
         """
         count = self.before - self.after
         reasons = [what if many == count else f"{what}: {many}" for what, many in self.lacking.items()]
+        if self.name in EXPLAINED:
+            reasons.append(EXPLAINED[self.name])
         return f"{self.name} removed {count}" + (f" ({', '.join(reasons)})" if reasons else "")
 
 

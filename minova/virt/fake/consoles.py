@@ -3,7 +3,7 @@
 from oslo_config import cfg
 
 from minova import errors
-from minova.objects.guests.console import ConsoleAddress, ConsoleType
+from minova.objects.guests.console import ConsoleAddress, ConsoleType, unavailable
 from minova.objects.servers.states import PowerState
 from minova.virt.driver.consoles import last_lines
 from minova.virt.fake.records import FakeRecords
@@ -24,7 +24,7 @@ class FakeConsoles(FakeRecords):
             self._begin("console")
             domain = self._domain(instance_uuid)
         if not self._consoles[console_type]:
-            raise errors.ConsoleTypeUnavailable(f"Unavailable console type {console_type}.")
+            raise unavailable(console_type)
         if domain.power_state is not PowerState.RUNNING:
             raise errors.Conflict(f"Instance {instance_uuid} does not run.")
         return ConsoleAddress(host=self._address, port=CONSOLE_PORT)

@@ -41,6 +41,15 @@ def test_a_wrong_command_is_a_usage_error(conf_file: str, words: list[str], caps
     assert "usage: minova-manage" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("words", [["--config-file", "a.conf"], ["--config-file=a.conf"]])
+def test_options_of_all_commands_stand_before_the_command(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run(["doctor", *words])
+    assert capsys.readouterr().err.endswith(
+        "--config-file stands before the command: minova-manage --config-file ... doctor\n"
+    )
+
+
 def test_a_configuration_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert manage(str(tmp_path / "none.conf"), "db", "version") == 1
     assert "none.conf" in capsys.readouterr().err

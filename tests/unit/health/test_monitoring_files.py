@@ -74,7 +74,7 @@ def test_each_alert_leads_to_a_page() -> None:
         assert (ROOT / annotations["page"]).is_file()
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is in Debian's package prometheus")
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="tools/setup packages puts promtool into build")
 def test_promtool_accepts_the_alerts_and_the_expressions_of_the_dashboard(tmp_path: Path) -> None:
     dashboard = json.loads(DASHBOARD.read_text())
     expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]

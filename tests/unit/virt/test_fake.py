@@ -123,7 +123,7 @@ def test_consoles_of_enabled_types_have_an_address_while_the_guest_runs(tmp_path
         fake.console(one.uuid, ConsoleType.NOVNC)
     fake.power_on(one)
     assert fake.console(one.uuid, ConsoleType.NOVNC).host == "127.0.0.1"
-    with pytest.raises(ConsoleTypeUnavailable, match="serial"):
+    with pytest.raises(ConsoleTypeUnavailable, match=r"\[serial_console\] enabled = true on the host"):
         fake.console(one.uuid, ConsoleType.SERIAL)
 
 

@@ -3,7 +3,7 @@
 from oslo_utils import units
 
 from minova import errors
-from minova.objects.guests.console import ConsoleAddress, ConsoleType
+from minova.objects.guests.console import ConsoleAddress, ConsoleType, unavailable
 from minova.virt.driver.consoles import last_lines
 from minova.virt.libvirt.consoles import port_of
 from minova.virt.libvirt.driver.base import LibvirtBase
@@ -19,7 +19,7 @@ class LibvirtConsoles(LibvirtBase):
                 raise errors.Conflict(f"Instance {instance_uuid} does not run.")
             port = port_of(domain.XMLDesc(0), console_type)
         if port is None:
-            raise errors.ConsoleTypeUnavailable(f"Unavailable console type {console_type}.")
+            raise unavailable(console_type)
         if console_type is ConsoleType.SERIAL:
             return ConsoleAddress(host=str(self._conf.serial_console.proxyclient_address), port=port)
         return ConsoleAddress(host=str(self._conf.vnc.server_proxyclient_address), port=port)

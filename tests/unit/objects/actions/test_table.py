@@ -169,7 +169,7 @@ def test_a_hard_reboot_interrupts_only_what_nova_lets_it_and_a_deletion_all_but_
             False,
             f"Cannot 'stop' instance {UUID} while it is in vm_state building",
         ),
-        (STOP, (VmState.BUILDING, TaskState.SCHEDULING), False, False, f"Instance {UUID} is not ready"),
+        (STOP, (VmState.BUILDING, TaskState.SCHEDULING), False, False, f"Instance {UUID} is not ready: it has no host"),
         (
             STOP,
             (VmState.SHELVED_OFFLOADED, None),
