@@ -365,12 +365,30 @@ def test_bug_a_confirmation_that_was_refused_is_repeated_in_each_window(tmp_path
     try:
         mover.do("migrate")
         destination = str(mover.row.host)
-        mover.cloud.drivers[destination].fail("guest_side", [errors.GuestMissing("gone")])
-        mover.world.run(300.0)
-        assert confirmations(mover) == 1
+        mover.cloud.drivers[destination].fail("guest_side", [errors.GuestMissing("gone")] * 3)
+        mover.world.run(840.0)  # 14 windows
+        assert confirmations(mover) == 3
         assert mover.state == ("resized", None, destination)
         mover.do("confirm_resize")
         assert mover.state == ("active", None, destination)
+        mover.require_sound()
+    finally:
+        mover.cloud.world.close()
+
+
+def test_bug_a_file_system_that_is_mounted_late_ends_automatic_confirmation(tmp_path: Path) -> None:
+    """The next window after a refusal is twice as long, and confirms what is there by then."""
+    mover = Mover(tmp_path, resize_confirm_window=60)
+    try:
+        mover.do("migrate")
+        destination = str(mover.row.host)
+        missing = [errors.GuestMissing("not mounted"), errors.GuestMissing("not mounted")]
+        mover.cloud.drivers[destination].fail("guest_side", missing)
+        mover.world.run(360.0)  # refused after 60 s and after 120 s more
+        assert confirmations(mover) == 2
+        assert mover.state == ("resized", None, destination)
+        mover.wait(lambda: mover.state == ("active", None, destination), 300.0)
+        assert confirmations(mover) == 3
         mover.require_sound()
     finally:
         mover.cloud.world.close()

@@ -70,7 +70,7 @@ _STATUS_OF_LIVE = {
     MovePhase.MIGRATE: "migrating",
     MovePhase.ARRIVE: "post-migrating",
 }
-# Failures of SHOW_THERE that say that the destination has no copy. Others may pass, and the next window confirms.
+# Failures of SHOW_THERE that say that the destination has no copy. The next try to confirm by itself comes later each time.
 _NOTHING_TO_SHOW = frozenset({"GuestMissing", "GuestStateUnexpected"})
 # The row has the destination from these phases on.
 _SWITCHES = frozenset({MovePhase.START, MovePhase.ARRIVE})
@@ -310,7 +310,7 @@ class MoveChanges:
             is_open = end is MoveEnd.BROKEN and may_be_open(move.plan, failure)
             migration = replace(migration, hold=Hold.OPEN if is_open else Hold.UNPROVEN)
         if move.plan.phase is MovePhase.SHOW_THERE and failure is not None and failure.kind in _NOTHING_TO_SHOW:
-            migration = replace(migration, unshown=True)
+            migration = replace(migration, refused=migration.refused + 1)
         migrations.write(session, migration, at, now)
         if end is MoveEnd.COMPLETED or (end is MoveEnd.FINISHED and power_state is PowerState.RUNNING):
             migrations.change_holds(session, [move.uuid], Hold.NONE, at, now)

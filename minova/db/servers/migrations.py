@@ -9,6 +9,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Update, bindparam, exists, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
+from minova.backoff import Backoff
 from minova.db.clock import for_insert
 from minova.db.models import ComputeNode, Instance, Migration, Task
 from minova.db.sql import chunked, in_list
@@ -42,6 +43,8 @@ _IN_PROGRESS_ON = (
     .order_by(Migration.id)
 )
 _TABLE: Any = Migration.__table__
+# Seconds between two refused confirmations at most.
+_LONGEST_WINDOW = 86400.0
 _LOCK = select(Migration.value).where(in_list(Migration.uuid)).order_by(Migration.id).with_for_update()
 
 
@@ -167,14 +170,18 @@ def last_attempt(session: Session, instance_uuid: str) -> int:
     return max((migration.attempt for migration in migrations), default=0)
 
 
-def unconfirmed(session: Session, before: ColumnElement[float], limit: int) -> list[MigrationObject]:
-    """Returns finished moves that have waited for their confirmation since `before`, without those that are `unshown`."""
-    query = select(Migration.id, Migration.value).where(Migration.status == "finished", Migration.changed_at < before)
+def unconfirmed(session: Session, now: ColumnElement[float], window: float, limit: int) -> list[MigrationObject]:
+    """Returns finished moves that have waited for their confirmation for `window` seconds; for twice as long after each confirmation
+    that was refused because the destination had no guest to show.
+    """
+    pauses = Backoff(first=window, longest=max(window, _LONGEST_WINDOW))
+    waits = now - Migration.changed_at
+    query = select(Migration.id, Migration.value, waits).where(Migration.status == "finished", waits > window)
     found: list[MigrationObject] = []
     after = 0
     while len(found) < limit:
         page = session.execute(query.where(Migration.id > after).order_by(Migration.id).limit(limit)).all()
-        found += [migration for _, migration in page if not migration.unshown]
+        found += [migration for _, migration, waited in page if waited > pauses.pause(migration.refused + 1)]
         if len(page) < limit:
             break
         after = page[-1].id

@@ -128,7 +128,7 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     then the migration keeps its allocation of that host.
     `hold`: whether it may do so already.
     `proven`: the row's host, or a later one, has started the guest from its own disks since. `hold` has ended by that.
-    `unshown`: the destination had no guest to show when the move was to be confirmed. It is not confirmed by itself.
+    `refused`: how often in a row the destination had no guest to show when the move was to be confirmed.
     """
 
     uuid: str
@@ -152,7 +152,7 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     cleanup_host: str | None = None
     hold: Hold = Hold.NONE
     proven: bool = False
-    unshown: bool = False
+    refused: int = 0
     created_at: datetime | None = None
     updated_at: datetime | None = None
 

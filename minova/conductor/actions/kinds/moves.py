@@ -158,7 +158,7 @@ class Confirmations:
         if window <= 0:
             return
         with self._worker.db.read() as session:
-            due = migrations.unconfirmed(session, self._worker.now() - window, LIMIT)
+            due = migrations.unconfirmed(session, self._worker.now(), window, LIMIT)
         for migration in due:
             uuid = migration.instance_uuid
             LOG.info("Instance %s was moved more than %g s ago: it is confirmed", uuid, window)
