@@ -7,9 +7,8 @@ records which host owns the files if hosts share the folder.
 
 import logging
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -19,30 +18,22 @@ import msgspec
 from oslo_config import cfg
 from oslo_utils import units
 
-from minova.errors import (
-    GuestSecretMissing,
-    HardwareNotOffered,
-    HypervisorError,
-    InvalidConfiguration,
-    StaleAttempt,
-)
+from minova.errors import GuestSecretMissing, HardwareNotOffered, HypervisorError, InvalidConfiguration
 from minova.hardware.guest.features import encrypts_disks
 from minova.objects.catalogue.image import Image
 from minova.objects.guests.guest_secrets import SecretKind
 from minova.objects.guests.local_disks import FORMATS, LocalDisk, local_disks
-from minova.objects.hosts.service import OTHER_HOST
-from minova.objects.servers.disk_export import PciAddresses
 from minova.objects.servers.instance import Instance
 from minova.private_files import make_folder
 from minova.virt import programs
 from minova.virt.disk_space import disk_full, require_room
-from minova.virt.driver.domains import RowHost
-from minova.virt.libvirt.guest_files import console_logs, disk_formats, image_locks
+from minova.virt.libvirt.guest_files import console_logs, disk_formats
 from minova.virt.libvirt.guest_files.qemu_access import QemuAccess, QemuUser, folders_above
 from minova.virt.libvirt.storage import boot_files, disk_images, disk_keys, disk_owner
 from minova.virt.libvirt.storage.disk_images import BaseImage, NewFile, new_file
-from minova.virt.libvirt.storage.disk_owner import DiskOwner, OwnerFile, SecretsInUse
-from minova.virt.libvirt.storage.guest_folders import KEPT_OVERLAYS, OVERLAY, OVERLAY_RECORD, RESCUE_DISK, GuestFolders
+from minova.virt.libvirt.storage.disk_owner import DiskOwner, OwnerFile
+from minova.virt.libvirt.storage.guest_folders import KEPT_OVERLAYS, OVERLAY, OVERLAY_RECORD, RESCUE_DISK
+from minova.virt.libvirt.storage.owned_folders import OwnedFolders
 from minova.virt.libvirt.xml.disk_xml import Disk
 from minova.virt.libvirt.xml.guest import properties_of
 from minova.virt.libvirt.xml.system_xml import BootFiles
@@ -99,7 +90,7 @@ def _no_passphrase(instance_uuid: str, *, make: bool, marks: Mapping[str, str] =
     raise HypervisorError(f"There is no passphrase for the disks of instance {instance_uuid}")
 
 
-class Disks(GuestFolders):
+class Disks(OwnedFolders):
     """The disks of one host. Methods raise DiskFull, and HypervisorError if a program fails."""
 
     def __init__(
@@ -111,11 +102,6 @@ class Disks(GuestFolders):
         super().__init__(instances_path)
         self._passphrase_of = passphrase_of
         self._settings = settings
-        self._former_hosts: frozenset[str] = frozenset()
-
-    def recognise(self, former_hosts: frozenset[str]) -> None:
-        """Earlier names of this host: the copy that a moved guest has left here may have one in its record."""
-        self._former_hosts = former_hosts
 
     def check(self) -> None:
         """Raises InvalidConfiguration if a program or the folder cannot be used."""
@@ -445,153 +431,6 @@ class Disks(GuestFolders):
         """Raises DiskFull if a new disk of this size does not fit: it takes its room now, or when its guest writes."""
         require_room(self.path, size if self._settings.preallocate else 0, self._settings.reserve, what)
 
-    def share_written(self, path: Path) -> None:
-        """Share a file with QEMU's user for writing."""
-        self._qemu.write(path)
-
-    def take_back(self, path: Path) -> None:
-        """Make a file readable for this process again, if libvirt has left it to root."""
-        self._qemu.take_back(path)
-
-    def require_owner(self, instance_uuid: str, host: str) -> None:
-        """Raises StaleAttempt if another host has made these disks since, on shared storage."""
-        with suppress(FileNotFoundError), disk_owner.locked(self.folder(instance_uuid)) as owner:
-            entry = owner.read()
-            if entry is not None and entry.host != host:
-                raise StaleAttempt(f"The disks of instance {instance_uuid} are now of host {entry.host}")
-
-    def addresses(self, instance_uuid: str) -> PciAddresses | None:
-        """Returns the recorded addresses of the guest's devices."""
-        entry = disk_owner.read(self.folder(instance_uuid))
-        return None if entry is None else entry.addresses
-
-    def secrets_in_use(self, instance_uuid: str) -> SecretsInUse:
-        return disk_owner.secrets_in_use(self.folder(instance_uuid))
-
-    def note_secret(self, instance_uuid: str, kind: SecretKind, mark: str) -> None:
-        """Record which secret encrypts what has come from another host, or is made now. Disks that no host is recorded to own have no
-        record.
-        """
-        with suppress(FileNotFoundError), disk_owner.locked(self.folder(instance_uuid)) as owner:
-            entry = owner.read()
-            if entry is not None:
-                owner.write(msgspec.structs.replace(entry, secrets={**entry.secrets, kind.value: mark}))
-
-    def note_addresses(self, instance_uuid: str, learn: Callable[[PciAddresses | None], PciAddresses | None]) -> None:
-        """Record what `learn` makes of the known addresses. Disks that no host is recorded to own have no record."""
-        with suppress(FileNotFoundError), disk_owner.locked(self.folder(instance_uuid)) as owner:
-            entry = owner.read()
-            if entry is not None and (addresses := learn(entry.addresses)) != entry.addresses:
-                owner.write(msgspec.structs.replace(entry, addresses=addresses))
-
-    def take_over(self, instance_uuid: str, host: str, attempt: int, old_attempt: int = 0) -> bool:
-        """See `DiskDriver.take_over`."""
-        folder = self.folder(instance_uuid)
-        root = folder / disk_owner.ROOT_DISK
-        try:
-            with disk_owner.locked(folder) as owner:
-                entry = owner.read()
-                self.require_closed(root, entry, host)
-                taken = owner.take_over(host, attempt, old_attempt)
-        except FileNotFoundError:
-            return False
-        if taken:
-            self.share_written(root)
-        return taken
-
-    def are_left(self, instance: Instance, host: str) -> bool:
-        """Whether the instance has come to this host, and its disks are still recorded as those of its host before: a move
-        on shared storage has ended before it made them this host's.
-        """
-        entry = disk_owner.read(self.folder(instance.uuid))
-        return instance.host == host and entry is not None and entry.host != host and entry.attempt < instance.attempt
-
-    def take_left(self, instance: Instance, host: str) -> None:
-        """Make disks of `are_left` this host's. Raises StaleAttempt if a later attempt has them, HypervisorError if a
-        hypervisor has them open, or if it is not known whose they are.
-        """
-        folder = self.folder(instance.uuid)
-        root = folder / disk_owner.ROOT_DISK
-        with disk_owner.locked(folder) as owner:
-            self.require_closed(root, owner.read(), host)
-            owner.hand_over(host, instance.attempt)
-        self.share_written(root)
-
-    def require_closed(self, root: Path, entry: DiskOwner | None, host: str) -> None:
-        """Raises HypervisorError if the disk is another host's, and a QEMU has it open."""
-        self._qemu.take_back(root)
-        if entry is not None and entry.host != host and image_locks.is_open(root):
-            raise HypervisorError(f"A QEMU on another host still has {root} open: the guest is not down")
-
-    def remove(self, instance_uuid: str, host: str, row: RowHost) -> None:
-        """Remove the folder with all its files, if it belongs to this host. Idempotent.
-
-        Raises HypervisorError if it cannot be removed, or if its owner is not known.
-        """
-        folder = self.folder(instance_uuid)
-        try:
-            with disk_owner.locked(folder) as owner:
-                kept = self._kept(instance_uuid, owner, host, row)
-                if owner.is_taken_over(host) and (row.undone or row.host != host):
-                    LOG.info("The files in %s go back to the host of the evacuated server", folder)
-                    owner.give_back()
-                    return
-                if kept:
-                    LOG.warning("The files in %s are not removed: %s", folder, kept)
-                    return
-                _remove_folder(folder)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            path = error.filename or folder
-            raise HypervisorError(f"{path} cannot be removed: {error.strerror or error}") from error
-
-    def has_other_hosts(self, host: str) -> bool:
-        """Whether other hosts keep disks in this folder. This one under a name of before is no other."""
-        return bool(disk_owner.other_hosts(self.path, host) - self._former_hosts)
-
-    def _kept(self, instance_uuid: str, owner: OwnerFile, host: str, row: RowHost) -> str | None:
-        """Returns why the files must stay; None if they may be removed. Raises HypervisorError if that is unknown
-        now.
-        """
-        entry, own = owner.read(), owner.is_of(host)
-        if row.undone:
-            return None if own else f"host {host} has not made them"
-        if not own and entry is not None and entry.host in self._former_hosts and entry.taken_from is None:
-            # Another host may have the former name now.
-            own = row.known and row.host not in {entry.host, OTHER_HOST} and owner.is_of(entry.host)
-        if row.known and row.host == host:
-            return None
-        if row.known and row.host is not None:
-            if not own:
-                return f"instance {instance_uuid} is on host {row.host}, and host {host} has not made them"
-            others = disk_owner.other_hosts(self.path, host)
-            shared = self.has_other_hosts(host) if row.host == OTHER_HOST else row.host in others
-            return f"instance {instance_uuid} is on host {row.host}, which shares this folder" if shared else None
-        if own or (entry is None and row.known):
-            return None
-        if entry is None:
-            raise HypervisorError(f"Whether the disks of instance {instance_uuid} may go is not known yet")
-        return f"host {entry.host} has made them"
-
-    def own(self, instance_uuid: str, host: str, formats: Callable[[], dict[str, str]] = dict) -> None:
-        """Record the host as owner of disks that are known to be its own, if no owner file says so.
-
-        `formats` returns the format of each file; it is called if one is not recorded.
-        """
-        folder = self.folder(instance_uuid)
-        with suppress(FileNotFoundError), disk_owner.locked(folder) as owner:
-            entry, own = owner.read(), owner.is_of(host)
-            if own and entry is not None and entry.formats:
-                disks = {path.name.removesuffix(".part") for path in folder.glob("disk*")}
-                if not disks <= entry.formats.keys():
-                    owner.note_formats(formats())
-                return
-            written = formats()
-            if own and not written:
-                return
-            owner.own(host, written)
-
 
 @contextmanager
 def _taken(owner: OwnerFile, entry: DiskOwner) -> Iterator[tuple[DiskOwner, Callable[[], None]]]:
@@ -623,13 +462,3 @@ def named_disks(instance: Instance) -> dict[str, LocalDisk]:
 
 def _boot_size(image: Image | None, image_path: Path) -> int:
     return 0 if image is None else boot_files.size(image, image_path)
-
-
-def _remove_folder(folder: Path) -> None:
-    """The owner file is removed last: after an error the remaining files still have an owner."""
-    for path in folder.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        elif path.name != disk_owner.OWNER:
-            path.unlink(missing_ok=True)
-    shutil.rmtree(folder)

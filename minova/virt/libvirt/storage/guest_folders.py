@@ -53,6 +53,14 @@ class GuestFolders:
     def console_log(self, instance_uuid: str) -> Path:
         return self.folder(instance_uuid) / console_logs.NAME
 
+    def share_written(self, path: Path) -> None:
+        """Share a file with QEMU's user for writing."""
+        self._qemu.write(path)
+
+    def take_back(self, path: Path) -> None:
+        """Make a file readable for this process again, if libvirt has left it to root."""
+        self._qemu.take_back(path)
+
     def rescued(self) -> tuple[str, ...]:
         """Returns the names of the folders with a rescue disk."""
         return tuple(path.parent.name for path in sorted(self.path.glob(f"{_UUID}/{RESCUE_DISK}")))
