@@ -11,6 +11,7 @@ from minova.db import models
 from minova.db.networks import address_groups, tags
 from minova.db.networks.pages import Page, rows_of
 from minova.db.sql import chunked, in_list
+from minova.objects.network.group_names import ids_by_text
 from minova.objects.network.network import SecurityGroup, SecurityGroupRule
 
 Row, Rule, OfPort, Port = models.SecurityGroup, models.SecurityGroupRule, models.PortSecurityGroup, models.Port
@@ -116,17 +117,11 @@ def visible(
 
 def named(session: Session, project_id: str, names: Collection[str]) -> dict[str, list[str]]:
     """Returns {name or id: ids} of the project's groups that have one of these names or ids. An id wins over a name."""
-    by_id: dict[str, list[str]] = {}
-    by_name: dict[str, list[str]] = {}
     query = select(Row.uuid, Row.name).where(
         Row.project_id == project_id, or_(Row.name.in_(names), Row.uuid.in_(names))
     )
-    for uuid, name in session.execute(query.order_by(Row.id)):
-        if uuid in names:
-            by_id[uuid] = [uuid]
-        if name in names:
-            by_name.setdefault(name, []).append(uuid)
-    return {**by_name, **by_id}
+    found = ids_by_text((uuid, name) for uuid, name in session.execute(query.order_by(Row.id)))
+    return {text: ids for text, ids in found.items() if text in names}
 
 
 def default_of(session: Session, project_id: str) -> str | None:

@@ -127,6 +127,10 @@ def require_agreement(flavor: Flavor, properties: Mapping[str, str]) -> None:
             f"hw_serial_port_count={image['hw_serial_port_count']} of the image: the flavor has hw:serial_port_count={most}"
         )
     features = guest_features(flavor, properties)
+    if image.get("hw_mem_encryption") and not features.encrypted_memory:
+        raise errors.Invalid(
+            "hw_mem_encryption of the image needs hw:mem_encryption of the flavor, which takes a context of the host"
+        )
     _require_possible(features, image)
     _require_address_bits(features, specs)
     if features.stateless_firmware:

@@ -146,7 +146,7 @@ class Rebuild(ActionKind):
         """
         with self._worker.db.read() as session:
             instance = instances.by_uuids(session, [instance_uuid]).get(instance_uuid)
-        if instance is None or instance.host is None or instance.image_ref == image.id:
+        if instance is None or instance.host is None or _is_same(instance, image):
             return
         spec = spec_of(instance, image)
         answer = self._scheduler.preview_destinations(ctx, spec=spec, instance_uuids=(instance_uuid,))
@@ -155,6 +155,12 @@ class Rebuild(ActionKind):
             raise errors.BadRequest(
                 f"No valid host was found. The server stays on its host, and its new image: {reason}"
             )
+
+
+def _is_same(instance: objects.Instance, image: Image) -> bool:
+    """Whether the host has built the server from this image with these properties, which may change under the same id."""
+    former = instance.image
+    return instance.image_ref == image.id and (former is None or former.properties == image.properties)
 
 
 def kinds(worker: TaskWorker, quotas: Quotas, scheduler: SchedulerApi) -> dict[str, ActionKind]:

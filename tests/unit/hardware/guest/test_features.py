@@ -51,6 +51,7 @@ def test_flags_are_compared_by_meaning() -> None:
         ({"hw:usb_model": "none"}, {"hw_pointer_model": "usbtablet"}, "hw:usb_model=none"),
         ({"hw:usb_model": "none"}, {"hw_disk_bus": "usb"}, "hw:usb_model=none"),
         ({"hw:usb_model": "none", "hw:sound_model": "usb"}, {}, "hw:usb_model=none"),
+        ({}, {"hw_mem_encryption": "true"}, "hw_mem_encryption of the image needs hw:mem_encryption"),
         ({"hw:viommu_model": "intel"}, {"hw_machine_type": "pc"}, "hw_machine_type=pc"),
     ],
 )

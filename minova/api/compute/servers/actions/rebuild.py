@@ -149,9 +149,10 @@ def _check_image(api: ComputeApiCollaborators, session: Session, row: InstanceRo
     new = demands_of(row.flavor, image, api.conf.pci.alias)
     guest_hardware(image.properties, row.flavor.extra_specs)
     wants_queues(row.flavor, image.properties)
-    if image.id == row.image_ref:
-        return
     former = instances.by_uuids(session, [row.uuid], networks=False)[row.uuid].image
+    if former is None and image.id == row.image_ref:
+        return
+    # The properties of the server's own image may have changed since its last build.
     if demands_of(row.flavor, former, api.conf.pci.alias).numa_topology != new.numa_topology:
         raise errors.BadRequest(
             "An instance's NUMA topology cannot be changed as part of a rebuild. The image provided is invalid for this instance."

@@ -15,6 +15,7 @@ from minova.api.http.call import Call
 from minova.api.policies.enforcer import Target
 from minova.db.api_queries.instances import InstanceRow
 from minova.objects.network import addresses
+from minova.objects.network.group_names import ids_by_text
 from minova.objects.network.port_features import refusal_reason
 from minova.objects.network.port_marks import mark
 from minova.objects.network.vif import MAX_NICS, NEUTRON, NewInterface, RequestedNic, device_owner
@@ -201,12 +202,8 @@ def withdraw(api: ComputeApiCollaborators, port_id: str) -> None:
 
 
 def groups_named(api: ComputeApiCollaborators, call: Call) -> dict[str, list[str]]:
-    """Returns the ids of the caller's project's security groups, by name and by id."""
-    ids_by_name: dict[str, list[str]] = {}
+    """Returns the ids of the caller's project's security groups, by name and by id. An id wins over a name."""
     groups: list[dict[str, Any]] = client_of(api, call).security_groups(
         token_of(api, call), tenant_id=call.ctx.project_id
     )
-    for group in groups:
-        for name in {group["name"], group["id"]}:
-            ids_by_name.setdefault(name, []).append(group["id"])
-    return ids_by_name
+    return ids_by_text((group["id"], group["name"]) for group in groups)

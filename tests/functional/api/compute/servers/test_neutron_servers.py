@@ -301,3 +301,20 @@ def test_an_api_without_neutron_says_so(stocked: Cloud, neutron: FakeNeutron, se
         status, answer = act(stocked, server, action, **arguments)
         assert (status, "are in Neutron" in text(answer)) == (400, True)
     assert "security_groups" not in stocked.get(f"/v2.1/servers/{server['id']}")["server"]
+
+
+def test_bug_id_of_a_group_was_refused_where_another_group_has_it_as_its_name(
+    stocked: Cloud, neutron: FakeNeutron, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For new servers."""
+    neutron.groups = [group(WEB, "web"), group(DB, WEB)]
+    asked: list[Any] = []
+
+    def create_servers(ctx: Any, request: Any, **more: Any) -> Any:
+        asked.append(request.security_groups)
+        raise errors.ServiceUnavailable("enough")
+
+    monkeypatch.setattr(stocked.conductor, "create_servers", create_servers)
+    create = {**stocked.server, "security_groups": [{"name": WEB}]}
+    assert stocked.ask("POST", "/v2.1/servers", {"server": create})[0] == 503
+    assert asked == [(WEB,)]

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from minova import errors
+from minova.db.servers import instances
 from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.chosen_hardware import MACHINE_TYPE, ChosenHardware
@@ -194,9 +196,18 @@ def test_a_host_that_does_not_serve_the_image_is_a_no_with_its_reason_before_any
 def test_the_own_image_asks_no_scheduler(harness: ConductorHarness) -> None:
     uuid = harness.active()
     harness.scheduler.refuses_previews = "no"
-    image = {"id": harness.instance(uuid).image_ref}
+    with harness.db.read() as session:
+        image = msgspec.to_builtins(instances.by_uuids(session, [uuid])[uuid].image)
     harness.conductor.start_action(new_request(), instance_uuid=uuid, action="rebuild", arguments={"image": image})
     assert harness.state(uuid) == "active/rebuilding on a"
+
+
+def test_bug_changed_properties_of_the_own_image_asked_no_scheduler(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    harness.scheduler.refuses_previews = "COMPUTE_SOUND_MODEL_ICH9 is missing"
+    image = {"id": harness.instance(uuid).image_ref, "properties": {"hw_sound_model": "ich9"}}
+    with pytest.raises(errors.BadRequest, match="COMPUTE_SOUND_MODEL_ICH9 is missing"):
+        harness.conductor.start_action(new_request(), instance_uuid=uuid, action="rebuild", arguments={"image": image})
 
 
 def test_a_wrong_state_is_said_before_the_scheduler_is_asked(harness: ConductorHarness) -> None:

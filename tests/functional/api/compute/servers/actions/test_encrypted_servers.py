@@ -60,6 +60,24 @@ def test_a_resize_does_not_encrypt_disks(stocked: Cloud) -> None:
     assert act(stocked, encrypted, {"resize": {"flavorRef": other}})[0] == 202
 
 
+@pytest.mark.parametrize("path", ["action", "action/dry-run"])
+@pytest.mark.parametrize("specs", [{}, {"hw:mem_encryption": "false"}], ids=["unset", "false"])
+def test_bug_resize_dropped_the_encrypted_memory_of_the_image(stocked: Cloud, path: str, specs: dict[str, str]) -> None:
+    plain = stocked.make_flavor("plain", disk=10, extra_specs=specs)["id"]
+    other = stocked.make_flavor("other", disk=20, extra_specs={"hw:mem_encryption": "true"})["id"]
+    uuid = server(
+        stocked, {"hw:mem_encryption": "true"}, hw_mem_encryption="true", hw_firmware_type="uefi", hw_machine_type="q35"
+    )
+    url = f"/v2.1/servers/{uuid}/{path}"
+    status, answer = stocked.ask("POST", url, {"resize": {"flavorRef": plain}}, **at("2.95"))
+    assert (status, "hw_mem_encryption of the image" in str(answer) or "hw_mem_encryption=" in str(answer)) == (
+        400,
+        True,
+    )
+    assert stocked.conductor.actions == []
+    assert stocked.ask("POST", url, {"resize": {"flavorRef": other}}, **at("2.95"))[0] in {200, 202}
+
+
 def test_a_tpm_is_not_evacuated(stocked: Cloud) -> None:
     uuid = server(stocked, WITH_TPM)
     add_host(stocked, "h2")

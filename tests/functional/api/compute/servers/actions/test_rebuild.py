@@ -188,3 +188,15 @@ def test_bug_the_properties_shown_are_those_of_the_image_of_the_creation(stocked
         assert shown["image"]["properties"] == {"hw_disk_bus": changed["hw_disk_bus"]}
         assert shown["OS-EXT-SRV-ATTR:kernel_id"] == properties["kernel_id"]
         assert shown["OS-EXT-SRV-ATTR:ramdisk_id"] == ""
+
+
+def test_bug_changed_properties_of_the_same_image_were_not_compared(stocked: Cloud, server: Server) -> None:
+    """The topology of the row stays in a rebuild, so that the new properties would have had no effect."""
+    row = stocked.get(f"/v2.1/servers/{server.uuid}")["server"]
+    image = row["image"]["id"]
+    change = [{"op": "add", "path": "/hw_numa_nodes", "value": "1"}]
+    headers = {"Content-Type": "application/openstack-images-v2.1-json-patch"}
+    assert stocked.ask("PATCH", f"/v2/images/{image}", change, headers=headers)[0] == 200
+    status, answer = server.rebuild({"imageRef": image})
+    assert (status, "NUMA topology cannot be changed" in str(answer)) == (400, True), answer
+    assert stocked.conductor.actions == []
