@@ -45,7 +45,7 @@ def act(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
         raise errors.BadRequest("Malformed request body: it must hold one action.")
     ((name, arguments),) = call.body.items()
     if name not in POLICIES:
-        raise errors.BadRequest(f"There is no such action: {name[:64]}. There are {', '.join(POLICIES)}.")
+        raise errors.BadRequest(f"There is no such action: {name[:64]}")
     try:
         project = _DECODER.from_builtins(arguments)
     except msgspec.ValidationError as error:

@@ -56,7 +56,11 @@ SORT_KEYS: Mapping[str, Mapping[str, str]] = {
 
 
 class NetworkPageQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """The query of every listing. A filter is a tuple of values, of which one must match."""
+    """The query of every listing. A filter is a tuple of values, of which one must match; a listing refuses filters that
+    it does not have.
+
+    `changed_since`: a time in ISO 8601; only what was changed then or later.
+    """
 
     limit: Int64 | None = None
     marker: str | None = None
@@ -68,14 +72,14 @@ class NetworkPageQuery(msgspec.Struct, frozen=True, kw_only=True):
     description: tuple[str, ...] = ()
     project_id: tuple[str, ...] = ()
     tenant_id: tuple[str, ...] = ()
+    revision_number: tuple[Int64, ...] = ()
+    changed_since: str | None = None
 
 
 class ListQuery(NetworkPageQuery, frozen=True, kw_only=True):
     """The query of a listing of resources with names and tags."""
 
     name: tuple[str, ...] = ()
-    admin_state_up: bool | None = None
-    revision_number: tuple[Int64, ...] = ()
     tags: tuple[str, ...] = ()
     tags_any: tuple[str, ...] = msgspec.field(name="tags-any", default=())
     not_tags: tuple[str, ...] = msgspec.field(name="not-tags", default=())
@@ -93,11 +97,11 @@ def filters_of(query: Any, **more: Any) -> dict[str, Sequence[Any]]:
     """
     given: dict[str, Any] = {
         "uuid": query.id,
-        "name": query.name,
+        "name": getattr(query, "name", ()),
         "description": query.description,
         "project_id": (*query.project_id, *query.tenant_id),
         "admin_state_up": getattr(query, "admin_state_up", None),
-        "revision_number": getattr(query, "revision_number", ()),
+        "revision_number": query.revision_number,
         **more,
     }
     filters: dict[str, Sequence[Any]] = {}
@@ -127,6 +131,7 @@ def listing(
         reverse=query.page_reverse,
         tags=tag_filter,
         sorts=_sorts(name, query.sort_key, query.sort_dir),
+        changed_since=None if query.changed_since is None else times.parse(query.changed_since),
     )
     try:
         resources = list(read(first))

@@ -1,13 +1,16 @@
 """The Network API: its routes, and errors in Neutron's form. It has no microversions."""
 
+from typing import Any
+
 import falcon
 import msgspec
 
 from minova import errors
-from minova.api.http.definition import ApiDefinition
+from minova.api.http.definition import ApiDefinition, Route
 from minova.api.http.faults import Content, Fault, classify
 from minova.api.http.microversions import LOWEST, Version
-from minova.api.http.structs import StructValidation
+from minova.api.http.structs import StructValidation, pairs_of
+from minova.api.network.common import NetworkPageQuery
 from minova.api.network.overview.not_served import refusal
 from minova.api.network.routes import ROUTES
 
@@ -32,10 +35,22 @@ _GENERAL = (
 )
 
 
+class NetworkValidation(StructValidation):
+    """Listings refuse filters that they do not have, as in Neutron: the answer would hold more than the client asked for."""
+
+    def query(self, request: falcon.Request, route: Route, version: Version) -> Any:
+        if route.query is not None and issubclass(route.query, NetworkPageQuery):
+            known = {field.encode_name for field in msgspec.structs.fields(route.query)}
+            unknown = [key[:64] for key, _ in pairs_of(request) if key not in known]
+            if unknown:
+                raise errors.BadRequest(f"{unknown} is invalid attribute for filtering")
+        return super().query(request, route, version)
+
+
 class NetworkDefinition(ApiDefinition):
     service_type = "network"
     routes = ROUTES
-    validation = StructValidation(ROUTES)
+    validation = NetworkValidation(ROUTES)
     public = frozenset({"/", "/v2.0"})
     refusal = "rule:{} is disallowed by policy"
 

@@ -66,8 +66,10 @@ class UpdateNetwork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class NetworksQuery(common.ListQuery, frozen=True, kw_only=True):
+    admin_state_up: bool | None = None
     shared: bool | None = None
     external: bool | None = msgspec.field(name=_EXTERNAL, default=None)
+    is_default: bool | None = None
     status: tuple[str, ...] = ()
     mtu: tuple[Int64, ...] = ()
     network_type: tuple[str, ...] = msgspec.field(name=_TYPE, default=())
@@ -87,7 +89,7 @@ def list_networks(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     filters |= {
         column: values for column, (name, values) in provider.items() if values and call.permits(f"get_network:{name}")
     }
-    if (query.status and "ACTIVE" not in query.status) or query.external:
+    if (query.status and "ACTIVE" not in query.status) or query.external or query.is_default:
         filters["uuid"] = ("",)
     seen_by = None if call.ctx.is_admin else call.ctx.project_id
     with api.db.read() as session:

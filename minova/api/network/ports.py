@@ -133,12 +133,14 @@ class UpdatePort(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class PortsQuery(common.ListQuery, frozen=True, kw_only=True):
     """`fixed_ips`: `ip_address=ADDRESS` or `subnet_id=ID`."""
 
+    admin_state_up: bool | None = None
     network_id: tuple[str, ...] = ()
     mac_address: tuple[str, ...] = ()
     device_id: tuple[str, ...] = ()
     device_owner: tuple[str, ...] = ()
     status: tuple[str, ...] = ()
     fixed_ips: tuple[str, ...] = ()
+    security_groups: tuple[str, ...] = ()
     host: tuple[str, ...] = msgspec.field(name=_HOST, default=())
 
 
@@ -151,6 +153,7 @@ def list_ports(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
         device_id=query.device_id,
         device_owner=query.device_owner,
         status=query.status,
+        security_groups=query.security_groups,
         host=query.host if call.permits(f"get_port:{_HOST}") else (),
     )
     address_filters = _address_filters(query.fixed_ips)

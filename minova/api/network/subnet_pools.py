@@ -70,15 +70,15 @@ class SubnetPoolsQuery(common.ListQuery, frozen=True, kw_only=True):
     default_prefixlen: tuple[Int64, ...] = ()
     min_prefixlen: tuple[Int64, ...] = ()
     max_prefixlen: tuple[Int64, ...] = ()
+    default_quota: tuple[Int64, ...] = ()
     shared: bool | None = None
     is_default: bool | None = None
 
 
 def list_pools(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     query: SubnetPoolsQuery = call.query
-    lengths = ("ip_version", "default_prefixlen", "min_prefixlen", "max_prefixlen")
+    lengths = ("ip_version", "default_prefixlen", "min_prefixlen", "max_prefixlen", "default_quota")
     filters = common.filters_of(query, shared=query.shared, **{name: getattr(query, name) for name in lengths})
-    filters.pop("admin_state_up", None)
     seen_by = None if call.ctx.is_admin else call.ctx.project_id
     with api.db.read() as session:
         return common.listing(

@@ -93,6 +93,10 @@ class SubnetsQuery(common.ListQuery, frozen=True, kw_only=True):
     gateway_ip: tuple[str, ...] = ()
     subnetpool_id: tuple[str, ...] = ()
     enable_dhcp: bool | None = None
+    ipv6_address_mode: tuple[str, ...] = ()
+    ipv6_ra_mode: tuple[str, ...] = ()
+    shared: bool | None = None
+    segment_id: tuple[str, ...] = ()
 
 
 def list_subnets(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
@@ -105,11 +109,20 @@ def list_subnets(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
         gateway_ip=query.gateway_ip,
         subnetpool_id=query.subnetpool_id,
         enable_dhcp=query.enable_dhcp,
+        ipv6_address_mode=query.ipv6_address_mode,
+        ipv6_ra_mode=query.ipv6_ra_mode,
     )
-    filters.pop("admin_state_up", None)
+    if query.segment_id:  # no subnet has a segment
+        filters["uuid"] = ("",)
     seen_by = None if call.ctx.is_admin else call.ctx.project_id
     with api.db.read() as session:
-        return common.listing(api, call, "subnets", lambda page: subnets.visible(session, seen_by, filters, page), view)
+        return common.listing(
+            api,
+            call,
+            "subnets",
+            lambda page: subnets.visible(session, seen_by, filters, page, shared=query.shared),
+            view,
+        )
 
 
 def show(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Pages of a listing, in the order of creation or by columns."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,6 +25,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     """`marker`: the uuid of the last item of the previous page.
     `reverse`: returns the page before the marker, with its items in the same order.
     `sorts`: the most important one first; the order of creation decides between equal rows.
+    `changed_since`: only what was changed then or later.
     """
 
     limit: int
@@ -31,6 +33,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     reverse: bool = False
     tags: TagFilter = TagFilter()
     sorts: tuple[Sort, ...] = ()
+    changed_since: datetime | None = None
 
 
 # Columns with row ids, whose resources users know by their ids.
@@ -62,6 +65,8 @@ def rows_of(
     for column, values in filters.items():
         query = query.where(getattr(table, column).in_(values))
     query = query.where(*tag_conditions(page.tags, table.uuid))
+    if page.changed_since is not None:
+        query = query.where(table.updated_at >= page.changed_since)
     keys = [*(_sortable(table, sort.column) for sort in page.sorts), table.id]
     upwards = [sort.ascending is not page.reverse for sort in (*page.sorts, Sort("id"))]
     if page.marker is not None:

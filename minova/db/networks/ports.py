@@ -20,6 +20,7 @@ from minova.objects.network.network import FixedIp, Port
 from minova.objects.servers.states import VmState
 
 Row, Net, Allocation = models.Port, models.Network, models.IpAllocation
+Group, Binding = models.SecurityGroup, models.PortSecurityGroup
 _PLAIN = (
     "name",
     "description",
@@ -86,6 +87,9 @@ def visible(
     if project_id is not None:
         seen = seen.where(or_(Row.project_id == project_id, Net.project_id == project_id))
     values: dict[str, Sequence[Any]] = by_row(session, filters)
+    if groups := values.pop("security_groups", None):
+        with_one = select(Binding.port_id).join(Group, Group.id == Binding.group_id).where(Group.uuid.in_(groups))
+        seen = seen.where(Row.id.in_(with_one))
     if addresses:
         values["id"] = session.scalars(select(Allocation.port_id).where(*_of_addresses(addresses))).all()
     return _to_objects(session, rows_of(session, seen, Row, values, page))

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import bindparam, delete, exists, func, insert, or_, select, update
+from sqlalchemy import bindparam, delete, exists, func, insert, not_, or_, select, update
 from sqlalchemy.orm import Session
 
 from minova.codecs import Decoder
@@ -42,11 +42,21 @@ def find(session: Session, uuid: str) -> Subnet | None:
     return None if row is None else _to_objects(session, [row])[0]
 
 
-def visible(session: Session, project_id: str | None, filters: Mapping[str, Sequence[Any]], page: Page) -> list[Subnet]:
-    """Returns the subnets of the networks that a project may see. None: all. Raises LookupError if the marker is
-    unknown.
+def visible(
+    session: Session,
+    project_id: str | None,
+    filters: Mapping[str, Sequence[Any]],
+    page: Page,
+    *,
+    shared: bool | None = None,
+) -> list[Subnet]:
+    """Returns the subnets of the networks that a project may see. None: all. `shared`: only those of networks that every
+    project sees, or only the others. Raises LookupError if the marker is unknown.
     """
     seen = select(Row).join(Net, Net.id == Row.network_id)
+    if shared is not None:
+        of_all = or_(Net.shared, Net.external)
+        seen = seen.where(of_all if shared else not_(of_all))
     if project_id is not None:
         seen = seen.where(or_(Row.project_id == project_id, Net.project_id == project_id, Net.shared, Net.external))
     return _to_objects(session, rows_of(session, seen, Row, by_row(session, filters), page))

@@ -98,9 +98,9 @@ ALWAYS: dict[str, str] = {
     "Quotas of users are not served": "quotas are of projects",
     "Unavailable console type webmks": _CONSOLES,
     "Unavailable console type spice": _CONSOLES,
-    "There is no such action: addFloatingIp": _NEUTRON,
-    "There is no such action: removeFloatingIp": _NEUTRON,
-    "There is no such action: injectNetworkInfo": "no guest takes it: Nova with libvirt takes the request and does nothing",
+    "Not served: addFloatingIp": _NEUTRON,
+    "Not served: removeFloatingIp": _NEUTRON,
+    "Not served: injectNetworkInfo": "no guest takes it: Nova with libvirt takes the request and does nothing",
     "does not support preserving ephemeral partitions": _DRIVER,
     "-----BEGIN PRIVATE KEY-----": "the private key is in PKCS #8, as OpenSSL 3 writes it for Nova",
 }

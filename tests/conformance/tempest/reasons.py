@@ -38,7 +38,7 @@ FAILURES: tuple[tuple[str, str, str], ...] = (
     ("quotas.", "Quotas of users are not served", _USERS),
     (
         "test_inject_network_info",
-        "There is no such action",
+        "Not served: injectNetworkInfo",
         "no guest takes it: Nova with libvirt takes the request and does nothing",
     ),
 )

@@ -131,7 +131,7 @@ def act(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
         raise errors.BadRequest("Malformed request body: it must hold one action.")
     ((name, arguments),) = call.body.items()
     if name not in _ACTIONS:
-        raise errors.BadRequest(f"There is no such action: {name[:64]}. There are {', '.join(_ACTIONS)}.")
+        raise errors.BadRequest(f"There is no such action: {name[:64]}")
     decoder, work = _ACTIONS[name]
     aggregate_id = _id(call)
     try:

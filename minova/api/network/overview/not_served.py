@@ -14,16 +14,17 @@ NOT_SERVED: Mapping[str, str] = {
     "rbac-policies": "RBAC policies",
     "segments": "Segments",
     "network-segment-ranges": "Ranges of network segments",
-    "metering": "Metering",
+    "metering": "Metering labels",
     "address-scopes": "Address scopes",
     "flavors": "Flavors of network services",
-    "service_profiles": "Profiles of network services",
+    "service-profiles": "Profiles of network services",
     "auto-allocated-topology": "Allocated topologies",
     "log": "Logs of packets",
     "local-ips": "Local IPs",
     "ndp-proxies": "NDP proxies",
     "conntrack-helpers": "Conntrack helpers",
     "default-security-group-rules": "Rules of future default security groups",
+    "security-groups-default-statefulness": "Stateless security groups",
     "fwaas": "Firewalls",
     "fw": "Firewalls",
     "vpn": "VPNs",
@@ -51,7 +52,9 @@ def refusal(path: str) -> str | None:
     parts = path.strip("/").split("/")
     if len(parts) < 2 or parts[0] != "v2.0":
         return None
-    name = NOT_SERVED.get(parts[1]) or next((_PARTS[part] for part in parts[3:4] if part in _PARTS), None)
+    # Neutron's paths have one or the other.
+    collection = parts[1].replace("_", "-")
+    name = NOT_SERVED.get(collection) or next((_PARTS[part] for part in parts[3:4] if part in _PARTS), None)
     return None if name is None else f"{name} are not served by minova's built-in networks."
 
 

@@ -45,18 +45,17 @@ class RulesQuery(common.NetworkPageQuery, frozen=True, kw_only=True):
     direction: tuple[str, ...] = ()
     ethertype: tuple[str, ...] = ()
     protocol: tuple[str, ...] = ()
+    port_range_min: tuple[Int64, ...] = ()
+    port_range_max: tuple[Int64, ...] = ()
     remote_ip_prefix: tuple[str, ...] = ()
 
 
 def list_rules(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     query: RulesQuery = call.query
     remotes = ("remote_group_id", "remote_address_group_id", "remote_ip_prefix")
-    names = ("security_group_id", "direction", "ethertype", "protocol", "description", *remotes)
-    given = {name: getattr(query, name) for name in names}
-    given |= {"uuid": query.id, "project_id": (*query.project_id, *query.tenant_id)}
-    filters = {name: values for name, values in given.items() if values}
-    if any(len(values) > common.MAX_VALUES for values in filters.values()):
-        raise errors.BadRequest(f"A filter takes {common.MAX_VALUES} values at most.")
+    ports = ("port_range_min", "port_range_max")
+    names = ("security_group_id", "direction", "ethertype", "protocol", *ports, *remotes)
+    filters = common.filters_of(query, **{name: getattr(query, name) for name in names})
     seen_by = None if call.ctx.is_admin else call.ctx.project_id
     security_groups.ensure_default(api, call)
     with api.db.read() as session:

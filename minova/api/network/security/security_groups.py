@@ -36,6 +36,7 @@ class NewSecurityGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 class SecurityGroupsQuery(ListQuery, frozen=True, kw_only=True):
     stateful: bool | None = None
+    shared: bool | None = None
 
 
 class SecurityGroupChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,8 +52,7 @@ class UpdateSecurityGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 def list_groups(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     """Lists the groups. The first listing of a project makes its default group."""
     filters = common.filters_of(call.query)
-    filters.pop("admin_state_up", None)
-    if call.query.stateful is False:
+    if call.query.stateful is False or call.query.shared:
         filters["uuid"] = ("",)
     seen_by = None if call.ctx.is_admin else call.ctx.project_id
     # During an alarm of the broker the list is answered without a group that a later one makes.

@@ -7,7 +7,7 @@ import pytest
 from minova.db.networks import vifs
 from minova.objects.network.dhcp_options import DhcpOption
 from tests.functional.api.conftest import Cloud
-from tests.functional.api.network.test_networks import Json, addresses, listed, network, port, refused, subnet
+from tests.functional.api.network.test_networks import Json, addresses, listed, make, network, port, refused, subnet
 
 ROOT = "/network/v2.0"
 
@@ -164,3 +164,38 @@ def test_only_the_default_is_served(cloud: Cloud, kind: str, served: Json, other
             continue
         status, said = cloud.ask(method, where, {kind: other if method == "PUT" else body | other})
         assert (status, name in said["NeutronError"]["message"]) == (400, True)
+
+
+@pytest.mark.parametrize(
+    "listing",
+    ["networks", "subnets", "subnetpools", "ports", "security-groups", "security-group-rules", "address-groups"],
+)
+def test_filters_that_a_listing_does_not_have_are_refused_as_in_neutron(cloud: Cloud, listing: str) -> None:
+    network(cloud)
+    status, answer = cloud.ask("GET", f"/network/v2.0/{listing}?elephants=1")
+    assert (status, answer["NeutronError"]["message"]) == (400, "['elephants'] is invalid attribute for filtering")
+
+
+def test_listings_have_the_filters_of_neutron(cloud: Cloud) -> None:
+    made = network(cloud)
+    subnet(cloud, made)
+    group = make(cloud, "security_group", name="web")["id"]
+    secured = port(cloud, made, security_groups=[group])
+    port(cloud, made, security_groups=[])
+    ends = {"port_range_min": 22, "port_range_max": 23}
+    make(cloud, "security_group_rule", security_group_id=group, direction="ingress", protocol="tcp", **ends)
+
+    def count(kind: str, query: str) -> int:
+        return len(listed(cloud, kind, query))
+
+    assert [one["id"] for one in listed(cloud, "port", f"security_groups={group}")] == [secured["id"]]
+    assert count("port", f"security_groups={made['id']}") == 0
+    assert [count("security_group_rule", f"port_range_max={number}") for number in (22, 23)] == [0, 1]
+    assert (count("security_group", "shared=False&name=web"), count("security_group", "shared=True")) == (1, 0)
+    assert (count("subnet", "shared=False"), count("subnet", "shared=True")) == (1, 0)
+    assert (count("subnet", "ipv6_ra_mode=slaac"), count("subnet", f"segment_id={group}")) == (0, 0)
+    assert (count("network", "is_default=False"), count("network", "is_default=True")) == (1, 0)
+    for kind in ("network", "subnet", "port", "security_group", "security_group_rule"):
+        assert count(kind, "changed_since=2100-01-01T00:00:00Z") == 0
+        assert count(kind, "changed_since=2000-01-01T00:00:00Z") > 0
+    assert cloud.ask("GET", f"{ROOT}/networks?changed_since=yesterday")[0] == 400

@@ -13,7 +13,7 @@ UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
 
 def make(cloud: Cloud, kind: str, **values: Any) -> Json:
-    status, answer = cloud.ask("POST", f"/network/v2.0/{kind}s", {kind: values})
+    status, answer = cloud.ask("POST", f"/network/v2.0/{kind.replace('_', '-')}s", {kind: values})
     assert status == 201, answer
     made: Json = answer[kind]
     return made
@@ -34,14 +34,14 @@ def port(cloud: Cloud, on: Json, **values: Any) -> Json:
 
 def refused(cloud: Cloud, kind: str, **values: Any) -> tuple[int, str, str]:
     """Status, type and message."""
-    status, answer = cloud.ask("POST", f"/network/v2.0/{kind}s", {kind: values})
+    status, answer = cloud.ask("POST", f"/network/v2.0/{kind.replace('_', '-')}s", {kind: values})
     error = answer["NeutronError"]
     assert error["detail"] == ""
     return status, error["type"], error["message"]
 
 
 def listed(cloud: Cloud, kind: str, query: str = "") -> list[Json]:
-    found: list[Json] = cloud.get(f"/network/v2.0/{kind}s", query_string=query)[f"{kind}s"]
+    found: list[Json] = cloud.get(f"/network/v2.0/{kind.replace('_', '-')}s", query_string=query)[f"{kind}s"]
     return found
 
 

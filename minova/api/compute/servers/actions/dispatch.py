@@ -69,6 +69,13 @@ _AT_ONCE = {
 }
 # Actions for which Nova answers 410 Gone.
 REMOVED = frozenset({"resetNetwork"})
+# Actions of Nova, and why they are refused.
+_FLOATING = "Floating addresses are given by the Network API"
+NOT_SERVED: Mapping[str, str] = {
+    "addFloatingIp": _FLOATING,
+    "removeFloatingIp": _FLOATING,
+    "injectNetworkInfo": "No guest on libvirt takes it",
+}
 _COMPLETE: Mapping[str, Complete] = {
     **rescue.COMPLETE,
     **images.COMPLETE,
@@ -96,6 +103,8 @@ def act(api: ComputeApiCollaborators, call: Call) -> Any:
             servers.find(call, session)
         if name in REMOVED:
             raise errors.Gone("This resource is no longer available. No forwarding address is given.")
+        if name in NOT_SERVED:
+            raise errors.BadRequest(f"Not served: {name}. {NOT_SERVED[name]}.")
         raise errors.BadRequest(f"There is no such action: {name[:64]}")
     return _AT_ONCE[name](api, call, arguments)
 
