@@ -137,7 +137,7 @@ class Client:
     def get(self, path: str, **query: Any) -> Json:
         """Sends a GET. Retries if the connection is lost or the API responds with 503: a GET is idempotent."""
         answered = {key: value for key, value in query.items() if value is not None}
-        return self._retry("GET", f"{path}?{urlencode(answered)}" if answered else path, None, {})
+        return self._retry("GET", f"{path}?{urlencode(answered, doseq=True)}" if answered else path, None, {})
 
     def post(self, path: str, body: Json, headers: Mapping[str, str] | None = None, *, repeat: bool = False) -> Json:
         """Sends a POST. Set `repeat` only if the API can distinguish a repetition from a second request."""

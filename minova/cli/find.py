@@ -1,5 +1,6 @@
 """Finds a resource by its name or ID."""
 
+import argparse
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -150,6 +151,12 @@ def hypervisor(client: Client, name_or_id: str) -> Json:
     by_name = [record for record in every if record["hypervisor_hostname"] == name_or_id]
     by_host = (record for record in every if (record.get("service") or {}).get("host") == name_or_id)
     return _only("hypervisor", name_or_id, by_id or by_name or by_host)
+
+
+def owner(client: Client, parsed_args: argparse.Namespace, kind: str = "project") -> str | None:
+    """Returns the ID of the project or user that the options of `parser.add_owner` name; None: none is."""
+    name, domain = getattr(parsed_args, kind), getattr(parsed_args, f"{kind}_domain")
+    return None if name is None else client.owner(kind, name, domain)
 
 
 def _only(kind: str, name_or_id: str, records: Iterable[Json]) -> Json:

@@ -15,7 +15,7 @@ from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import IMAGE, Client, Json, part
 from minova.cli.errors import ApiError, CliError
 from minova.cli.output.columns import KeyValues, Words
-from minova.cli.parser import add_key_values, natural, positive
+from minova.cli.parser import add_key_values, add_owner, add_paging, natural, positive
 
 QCOW2_MAGIC = b"QFI\xfb"
 REPORT_INTERVAL = 0.2  # seconds
@@ -84,8 +84,25 @@ class ImageList(Lister):
         parser = super().get_parser(prog_name)
         parser.add_argument("--name", help="only with this name")
         parser.add_argument("--status", help="only with this status: active, queued ...")
-        parser.add_argument("--limit", type=positive, metavar="N", help="at most N of them (default: all)")
+        add_paging(parser, "only those after this one", "ID")
+        parser.add_argument("--page-size", dest="limit", type=positive, help=argparse.SUPPRESS)
         parser.add_argument("--long", action="store_true", help="more columns")
+        visibility = parser.add_mutually_exclusive_group()
+        for word in ("public", "private", "community", "shared", "all"):
+            text = (
+                "also those of communities (administrators: of all projects)" if word == "all" else f"only {word} ones"
+            )
+            visibility.add_argument(f"--{word}", dest="visibility", action="store_const", const=word, help=text)
+        parser.add_argument("--hidden", action="store_const", const="true", help="only hidden ones")
+        parser.add_argument(
+            "--member-status", metavar="STATUS", help="only shared ones: accepted, pending, rejected, all"
+        )
+        parser.add_argument("--tag", action="append", help="only with this one; may be repeated")
+        add_key_values(parser, "--property", "only with this one; may be repeated")
+        parser.add_argument(
+            "--sort", metavar="KEY[:asc|desc][,...]", help="such as name:desc (default: the newest first)"
+        )
+        add_owner(parser, "project", "only its own")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
@@ -93,8 +110,16 @@ class ImageList(Lister):
             f"{IMAGE}/images",
             "images",
             limit=parsed_args.limit,
+            marker=parsed_args.marker,
             name=parsed_args.name,
             status=parsed_args.status and parsed_args.status.lower(),
+            visibility=parsed_args.visibility,
+            os_hidden=parsed_args.hidden,
+            member_status=parsed_args.member_status,
+            tag=parsed_args.tag,
+            sort=parsed_args.sort,
+            owner=find.owner(self.client, parsed_args),
+            **dict(parsed_args.property),
         )
         keys = ["id", "name", "status", "disk_format", "size"]
         if parsed_args.long:
@@ -109,10 +134,24 @@ class ImageShow(ShowOne):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("image", metavar="IMAGE", help="name or ID")
+        parser.add_argument("--human-readable", action="store_true", help="sizes with a unit, such as 1.5 GiB")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
-        return self.dict2columns(fields(find.image(self.client, parsed_args.image)))
+        image = fields(find.image(self.client, parsed_args.image))
+        if parsed_args.human_readable:
+            image |= {key: with_unit(image[key]) for key in ("size", "virtual_size") if image[key] is not None}
+        return self.dict2columns(image)
+
+
+def with_unit(size: int) -> str:
+    """Returns a number of bytes in the largest unit of which there is one."""
+    amount = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{amount:.4g} {unit}"
+        amount /= 1024
+    return f"{amount:.4g} TiB"
 
 
 class ImageDelete(Command):
@@ -184,24 +223,23 @@ class ImageCreate(ShowOne):
         parser.add_argument("--min-ram", type=natural, default=0, metavar="MB", help="least memory it boots with")
         parser.add_argument("--id", metavar="UUID", help="its ID (default: a new one)")
         add_flags(parser)
-        parser.add_argument(
-            "--project", metavar="PROJECT", help="ID of the project that it belongs to (administrators)"
-        )
+        add_owner(parser, "project", "its owner (administrators)")
         parser.add_argument("--tag", action="append", default=[], help="may be repeated")
         add_key_values(parser, "--property", "such as hw_machine_type=q35; may be repeated")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         with open_image(parsed_args.file, parsed_args.disk_format) as data:
-            image = self.client.post(f"{IMAGE}/images", self._record(parsed_args))
+            record = self._record(parsed_args, find.owner(self.client, parsed_args))
+            image = self.client.post(f"{IMAGE}/images", record)
             size = os.fstat(data.fileno()).st_size
             _upload(self.client, image["id"], UploadFile(data, size, parsed_args.file, sys.stderr), size)
         stored = self.client.get(f"{IMAGE}/images/{part(image['id'])}")
         return self.dict2columns(fields(stored))
 
     @staticmethod
-    def _record(parsed_args: argparse.Namespace) -> Json:
-        given = {"id": parsed_args.id, "owner": parsed_args.project, "tags": parsed_args.tag}
+    def _record(parsed_args: argparse.Namespace, owner: str | None) -> Json:
+        given = {"id": parsed_args.id, "owner": owner, "tags": parsed_args.tag}
         return {
             "name": parsed_args.name,
             "disk_format": parsed_args.disk_format,

@@ -11,9 +11,18 @@ from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import IMAGE, Client, Json, part
 from minova.cli.commands.image import NOT_PROPERTIES, add_flags, flags_of
 from minova.cli.errors import CliError, UsageError
-from minova.cli.parser import add_key_values, natural
+from minova.cli.parser import add_domain, add_key_values, add_owner, natural
 
 MEMBERSHIPS = {"accept": "accepted", "reject": "rejected", "pending": "pending"}
+# Properties that have options of their own.
+PROPERTIES = {
+    "architecture": ("--architecture",),
+    "instance_uuid": ("--instance-id", "--instance-uuid"),
+    "kernel_id": ("--kernel-id",),
+    "os_distro": ("--os-distro",),
+    "os_version": ("--os-version",),
+    "ramdisk_id": ("--ramdisk-id",),
+}
 COLUMNS = ("Image ID", "Member ID", "Status")
 
 
@@ -37,19 +46,22 @@ class ImageSet(Command):
         membership = parser.add_mutually_exclusive_group()
         for option, status in MEMBERSHIPS.items():
             membership.add_argument(f"--{option}", action="store_true", help=f"the membership becomes {status}")
-        parser.add_argument("--project", metavar="PROJECT", help="whose the image becomes, or whose membership it is")
+        add_owner(parser, "project", "whose the image becomes, or whose membership it is")
+        for key, options in PROPERTIES.items():
+            parser.add_argument(*options, dest=key, metavar="VALUE", help=f"the property {key}")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         membership = next((status for option, status in MEMBERSHIPS.items() if getattr(parsed_args, option)), None)
-        changes = _changes(parsed_args, with_owner=membership is None)
+        project = find.owner(self.client, parsed_args)
+        changes = _changes(parsed_args, project if membership is None else None)
         others = (membership, parsed_args.deactivate, parsed_args.activate, parsed_args.tag)
         if not changes and not any(others):
             raise UsageError("Say what is to be set, such as --name or --property.")
         image = _image(self.client, parsed_args.image, with_pending=membership is not None)
         path = f"{IMAGE}/images/{part(image['id'])}"
         if membership is not None:
-            member = parsed_args.project or _own_membership(self.client, path)
+            member = project or _own_membership(self.client, path)
             self.client.put(f"{path}/members/{part(member)}", {"status": membership})
         if parsed_args.tag:
             tags = [*dict.fromkeys([*image["tags"], *parsed_args.tag])]
@@ -94,7 +106,9 @@ class ImageAddProject(ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         image = find.image(self.client, parsed_args.image)
-        member = self.client.post(f"{IMAGE}/images/{part(image['id'])}/members", {"member": parsed_args.project})
+        member = self.client.post(
+            f"{IMAGE}/images/{part(image['id'])}/members", {"member": _project(self.client, parsed_args)}
+        )
         return self.dict2columns({key: value for key, value in member.items() if key != "schema"})
 
 
@@ -106,7 +120,24 @@ class ImageRemoveProject(Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         image = find.image(self.client, parsed_args.image)
-        self.client.delete(f"{IMAGE}/images/{part(image['id'])}/members/{part(parsed_args.project)}")
+        self.client.delete(f"{IMAGE}/images/{part(image['id'])}/members/{part(_project(self.client, parsed_args))}")
+
+
+class ImageMemberGet(ShowOne):
+    """Show whether a project has accepted an image."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("image", metavar="IMAGE", help="name or ID")
+        parser.add_argument("member", metavar="PROJECT", help="name or ID with Keystone, else its name")
+        add_domain(parser, "project")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
+        image = _image(self.client, parsed_args.image, with_pending=True)
+        project = self.client.owner("project", parsed_args.member, parsed_args.project_domain)
+        member = self.client.get(f"{IMAGE}/images/{part(image['id'])}/members/{part(project)}")
+        return self.dict2columns({key: value for key, value in member.items() if key != "schema"})
 
 
 class ImageMemberList(Lister):
@@ -115,6 +146,7 @@ class ImageMemberList(Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("image", metavar="IMAGE", help="name or ID")
+        add_domain(parser, "project")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
@@ -125,17 +157,23 @@ class ImageMemberList(Lister):
 
 def _with_project(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     parser.add_argument("image", metavar="IMAGE", help="name or ID")
-    parser.add_argument("project", metavar="PROJECT", help="ID")
+    parser.add_argument("project", metavar="PROJECT", help="name or ID with Keystone, else its name")
+    add_domain(parser, "project")
     return parser
 
 
-def _changes(parsed_args: argparse.Namespace, *, with_owner: bool) -> list[Json]:
+def _project(client: Client, parsed_args: argparse.Namespace) -> str:
+    return client.owner("project", parsed_args.project, parsed_args.project_domain)
+
+
+def _changes(parsed_args: argparse.Namespace, owner: str | None) -> list[Json]:
     """Returns the operations of a PATCH, except those of tags."""
     plain = ("name", "min_disk", "min_ram", "disk_format", "container_format")
     values = {key: value for key in plain if (value := getattr(parsed_args, key)) is not None}
     values |= flags_of(parsed_args)
-    if with_owner and parsed_args.project:
-        values["owner"] = parsed_args.project
+    if owner is not None:
+        values["owner"] = owner
+    values |= {key: value for key in PROPERTIES if (value := getattr(parsed_args, key)) is not None}
     values |= dict(parsed_args.property)
     return [{"op": "add", "path": _pointer(key), "value": value} for key, value in values.items()]
 

@@ -61,11 +61,20 @@ class QuotaList(Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("project", metavar="PROJECT", nargs="?", help="default: the own project")
+        services = parser.add_mutually_exclusive_group()
+        services.add_argument("--compute", action="store_true", help="of servers and images (default)")
+        services.add_argument("--network", action="store_true", help="of networks")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
-        if parsed_args.project:
-            project = self.client.owner("project", parsed_args.project)
+        given = parsed_args.project
+        rows: list[tuple[Any, ...]]
+        if parsed_args.network:
+            project = self.client.owner("project", given) if given else self.client.own_project()
+            quota = self.client.get(f"{NETWORK_QUOTAS}/{part(project)}/details")["quota"]
+            rows = [(name, row["used"], row["limit"]) for name, row in sorted(quota.items())]
+        elif given:
+            project = self.client.owner("project", given)
             quota_set = self.client.get(f"{QUOTAS}/{part(project)}/detail")["quota_set"]
             rows = [(name, row["in_use"], row["limit"]) for name, row in sorted(quota_set.items()) if name != "id"]
         else:
@@ -178,13 +187,18 @@ class QuotaDelete(Command):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("projects", nargs="+", metavar="PROJECT")
-        parser.add_argument("--all", action="store_true", help="of servers, images and networks, as without the option")
+        services = parser.add_mutually_exclusive_group()
+        services.add_argument("--all", action="store_true", help="of servers, images and networks (default)")
+        services.add_argument("--compute", action="store_true", help="only those of servers and images")
+        services.add_argument("--network", action="store_true", help="only those of networks")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         for project in [self.client.owner("project", name) for name in parsed_args.projects]:
-            self.client.delete(f"{QUOTAS}/{part(project)}")
-            self.client.delete(f"{NETWORK_QUOTAS}/{part(project)}")
+            if not parsed_args.network:
+                self.client.delete(f"{QUOTAS}/{part(project)}")
+            if not parsed_args.compute:
+                self.client.delete(f"{NETWORK_QUOTAS}/{part(project)}")
 
 
 def _limit(text: str) -> int:

@@ -47,6 +47,7 @@ def main(keystone: str, password: str, region: str) -> int:
         return answer
 
     sizes, images = call("list_sizes", driver.list_sizes), call("list_images", driver.list_images)
+    sizes.sort(key=lambda size: (size.disk, size.ram))  # a resize makes no disk smaller
     networks = call("ex_list_networks", driver.ex_list_networks)
     call("list_locations", driver.list_locations)
     call("ex_get_size", lambda: driver.ex_get_size(sizes[0].id))

@@ -8,9 +8,11 @@ from typing import Any
 from minova.cli import find
 from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import NETWORK, Json, part
-from minova.cli.commands.network.network import add_owner, owner, without_none
+from minova.cli.commands.network import listing
+from minova.cli.commands.network.network import without_none
 from minova.cli.errors import UsageError
 from minova.cli.output.columns import Words
+from minova.cli.parser import add_owner
 
 GROUPS = f"{NETWORK}/address-groups"
 COLUMNS = ("ID", "Name", "Description", "Project", "Addresses")
@@ -25,7 +27,7 @@ class AddressGroupCreate(ShowOne):
         parser.add_argument("name", metavar="NAME")
         parser.add_argument("--description", metavar="TEXT")
         _add_addresses(parser, "may be repeated")
-        add_owner(parser)
+        add_owner(parser, "project", "its owner (administrators)")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
@@ -33,7 +35,7 @@ class AddressGroupCreate(ShowOne):
             "name": parsed_args.name,
             "description": parsed_args.description,
             "addresses": parsed_args.address or [],
-            "project_id": owner(self, parsed_args),
+            "project_id": find.owner(self.client, parsed_args),
         }
         created = self.client.post(GROUPS, {"address_group": without_none(group)})["address_group"]
         return self.dict2columns(_fields(created))
@@ -44,13 +46,11 @@ class AddressGroupList(Lister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("--name", metavar="NAME", help="only those of this name")
-        add_owner(parser)
+        listing.add_filters(parser, has_tags=False)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
-        project = owner(self, parsed_args)
-        rows = self.client.pages(GROUPS, "address_groups", name=parsed_args.name, project_id=project)
+        rows = self.client.pages(GROUPS, "address_groups", **listing.filters(self, parsed_args))
         names = ("id", "name", "description", "project_id", "addresses")
         return COLUMNS, [tuple(_fields(row)[name] for name in names) for row in rows]
 

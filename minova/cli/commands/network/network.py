@@ -1,4 +1,4 @@
-"""`minova network create|list|show|set|delete`."""
+"""`minova network create|list|show|set|unset|delete`."""
 
 import argparse
 from collections.abc import Iterable, Sequence
@@ -7,17 +7,25 @@ from typing import Any
 from minova.cli import find
 from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import NETWORK, Json, part
+from minova.cli.commands.network import listing, tags
 from minova.cli.errors import UsageError
 from minova.cli.output.columns import Words
+from minova.cli.parser import add_owner
 
 NETWORKS = f"{NETWORK}/networks"
 Shown = tuple[Sequence[str], Iterable[Any]]
-# Of `network set`: the attribute, the options that set it to true and to false, and the help of the first.
+# The attribute, the options that set it to true and to false, and the help of the first.
 _SWITCHES = (
     ("admin_state_up", "enable", "disable", "it is up"),
     ("shared", "share", "no-share", "every project may use it (administrators)"),
     ("router:external", "external", "internal", "every project sees it (administrators)"),
     ("minova:reachable", "reachable", "no-reachable", "its hosts have routes to it (administrators)"),
+    (
+        "port_security_enabled",
+        "enable-port-security",
+        "disable-port-security",
+        "of its ports, unless they say otherwise",
+    ),
 )
 
 
@@ -32,12 +40,13 @@ Without --provider-network-type it is local: each host has the network, and tran
         parser.add_argument("name", metavar="NAME")
         parser.add_argument("--description", metavar="TEXT")
         parser.add_argument("--mtu", type=int, metavar="BYTES")
-        parser.add_argument("--share", action="store_true", help="every project may use it (administrators)")
-        parser.add_argument("--external", action="store_true", help="every project sees it (administrators)")
+        for switch in _SWITCHES:
+            listing.add_switch(parser, *switch)
         parser.add_argument("--provider-network-type", metavar="TYPE", help="local, flat or vlan (administrators)")
         parser.add_argument("--provider-physical-network", metavar="NAME", help="whose bridges hosts have")
         parser.add_argument("--provider-segment", type=int, metavar="VLAN", help="the VLAN tag")
-        parser.add_argument("--reachable", action="store_true", help="its hosts have routes to it (administrators)")
+        tags.add_tags(parser)
+        add_owner(parser, "project", "its owner (administrators)")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
@@ -45,15 +54,14 @@ Without --provider-network-type it is local: each host has the network, and tran
             "name": parsed_args.name,
             "description": parsed_args.description,
             "mtu": parsed_args.mtu,
-            "shared": parsed_args.share or None,
-            "router:external": parsed_args.external or None,
+            **{field: getattr(parsed_args, field) for field, *_ in _SWITCHES},
             "provider:network_type": parsed_args.provider_network_type,
             "provider:physical_network": parsed_args.provider_physical_network,
             "provider:segmentation_id": parsed_args.provider_segment,
-            "minova:reachable": parsed_args.reachable or None,
+            "project_id": find.owner(self.client, parsed_args),
         }
         created_network = self.client.post(NETWORKS, {"network": without_none(network)})["network"]
-        return self.dict2columns(fields(created_network))
+        return self.dict2columns(fields(tags.add_new(self.client, NETWORKS, created_network, parsed_args)))
 
 
 class NetworkList(Lister):
@@ -62,6 +70,18 @@ class NetworkList(Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("--long", action="store_true", help="also project, state and kind")
+        listing.add_filters(parser)
+        listing.add_switch(
+            parser, "router:external", "external", "internal", "only external ones, of which there are none"
+        )
+        listing.add_switch(parser, "admin_state_up", "enable", "disable", "only those that are up", "only the others")
+        listing.add_switch(parser, "shared", "share", "no-share", "only those of all projects", "only the others")
+        parser.add_argument("--status", metavar="STATUS", help="only with this one, such as ACTIVE")
+        parser.add_argument(
+            "--provider-network-type", metavar="TYPE", help="only local, flat or vlan ones (administrators)"
+        )
+        parser.add_argument("--provider-physical-network", metavar="NAME", help="only of this one (administrators)")
+        parser.add_argument("--provider-segment", metavar="VLAN", help="only with this tag (administrators)")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
@@ -70,7 +90,14 @@ class NetworkList(Lister):
         if parsed_args.long:
             columns += ["Status", "Project", "State", "Shared", "Network Type", "Router Type"]
             names += ["status", "project_id", "admin_state_up", "shared", "provider:network_type", "router:external"]
-        rows = [fields(network) for network in self.client.pages(NETWORKS, "networks")]
+        query = {name: getattr(parsed_args, name) for name in ("router:external", "admin_state_up", "shared", "status")}
+        query |= {
+            "provider:network_type": parsed_args.provider_network_type,
+            "provider:physical_network": parsed_args.provider_physical_network,
+            "provider:segmentation_id": parsed_args.provider_segment,
+        }
+        pages = self.client.pages(NETWORKS, "networks", **listing.filters(self, parsed_args), **query)
+        rows = [fields(network) for network in pages]
         return columns, [tuple(shown(row, name) for name in names) for row in rows]
 
 
@@ -104,19 +131,29 @@ class NetworkSet(Command):
         parser.add_argument("--name", metavar="NAME")
         parser.add_argument("--description", metavar="TEXT")
         parser.add_argument("--mtu", type=int, metavar="BYTES")
-        for field, on, off, help_text in _SWITCHES:
-            switch = parser.add_mutually_exclusive_group()
-            switch.add_argument(f"--{on}", dest=field, action="store_const", const=True, help=help_text)
-            switch.add_argument(f"--{off}", dest=field, action="store_const", const=False)
+        for switch in _SWITCHES:
+            listing.add_switch(parser, *switch)
+        tags.add_tags(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         names = ("name", "description", "mtu", *(field for field, *_ in _SWITCHES))
         changes = without_none({name: getattr(parsed_args, name) for name in names})
-        if not changes:
+        if not (changes or tags.is_given(parsed_args)):
             raise UsageError("Say what is to be set, such as --name or --reachable.")
         network = find.network(self.client, parsed_args.network)
-        self.client.put(f"{NETWORKS}/{part(network['id'])}", {"network": changes})
+        if changes:
+            self.client.put(f"{NETWORKS}/{part(network['id'])}", {"network": changes})
+        tags.change(self.client, NETWORKS, network, parsed_args)
+
+
+class NetworkUnset(tags.TagUnset):
+    """Remove tags from a network."""
+
+    noun, path = "NETWORK", NETWORKS
+
+    def named(self, name: str) -> Json:
+        return find.network(self.client, name)
 
 
 class NetworkDelete(Command):
@@ -137,18 +174,5 @@ def without_none(document: Json) -> Json:
     return {key: value for key, value in document.items() if value is not None}
 
 
-def add_owner(parser: argparse.ArgumentParser, what: str = "its owner") -> None:
-    """Adds the options that `owner` reads."""
-    parser.add_argument("--project", metavar="PROJECT", help=f"{what}; name or ID (administrators)")
-    parser.add_argument("--project-domain", metavar="DOMAIN", help="of the project, with Keystone; name or ID")
-
-
-def owner(command: Command | Lister | ShowOne, parsed_args: argparse.Namespace) -> str | None:
-    """Returns the ID of the project that is named; None: none is."""
-    if parsed_args.project is None:
-        return None
-    return command.client.owner("project", parsed_args.project, parsed_args.project_domain)
-
-
 def fields(network: Json) -> dict[str, Any]:
-    return {**network, "subnets": Words(network.get("subnets") or [])}
+    return {**network, "subnets": Words(network.get("subnets") or []), "tags": Words(network["tags"])}

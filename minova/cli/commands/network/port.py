@@ -7,12 +7,26 @@ from typing import Any
 from minova.cli import find
 from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import NETWORK, Client, Json, part
+from minova.cli.commands.network import listing, tags
 from minova.cli.commands.network.network import without_none
 from minova.cli.errors import CliError, UsageError
 from minova.cli.output.columns import Words
+from minova.cli.parser import add_owner
 
 PORTS = f"{NETWORK}/ports"
 Shown = tuple[Sequence[str], Iterable[Any]]
+_OPTION = "name=NAME[,value=VALUE][,ip-version=4|6]"
+# The attribute, the options that set it to true and to false, and their help.
+_SWITCHES = (
+    ("admin_state_up", "enable", "disable", "the link is up", "it is down"),
+    (
+        "port_security_enabled",
+        "enable-port-security",
+        "disable-port-security",
+        "it has security groups",
+        "the guest may send from any address",
+    ),
+)
 
 
 class PortCreate(ShowOne):
@@ -39,7 +53,8 @@ class PortCreate(ShowOne):
             help="name or ID; may be repeated (default: the project's group default)",
         )
         groups.add_argument("--no-security-group", action="store_const", dest="security_groups", const=[])
-        parser.add_argument("--disable-port-security", action="store_true", help="the guest may send from any address")
+        for switch in _SWITCHES:
+            listing.add_switch(parser, *switch)
         parser.add_argument(
             "--allowed-address",
             type=address_pair,
@@ -51,6 +66,9 @@ class PortCreate(ShowOne):
         parser.add_argument("--device", metavar="ID")
         parser.add_argument("--device-owner", metavar="OWNER")
         parser.add_argument("--description", metavar="TEXT")
+        _add_details(parser)
+        tags.add_tags(parser)
+        add_owner(parser, "project", "its owner (administrators)")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
@@ -58,7 +76,7 @@ class PortCreate(ShowOne):
         groups = parsed_args.security_groups
         if groups:
             groups = [find.security_group(self.client, name)["id"] for name in groups]
-        elif parsed_args.disable_port_security:
+        elif parsed_args.port_security_enabled is False:
             groups = []
         port: Json = {
             "name": parsed_args.name,
@@ -69,11 +87,13 @@ class PortCreate(ShowOne):
             "device_owner": parsed_args.device_owner,
             "fixed_ips": [] if parsed_args.no_fixed_ip else fixed_ips or None,
             "security_groups": groups,
-            "port_security_enabled": False if parsed_args.disable_port_security else None,
+            **{field: getattr(parsed_args, field) for field, *_ in _SWITCHES},
             "allowed_address_pairs": parsed_args.allowed_address,
+            **_details(parsed_args),
+            "project_id": find.owner(self.client, parsed_args),
         }
         created_port = self.client.post(PORTS, {"port": without_none(port)})["port"]
-        return self.dict2columns(fields(created_port))
+        return self.dict2columns(fields(tags.add_new(self.client, PORTS, created_port, parsed_args)))
 
 
 class PortList(Lister):
@@ -84,6 +104,27 @@ class PortList(Lister):
         parser.add_argument("--network", metavar="NETWORK", help="only of this one; name or ID")
         parser.add_argument("--device-owner", metavar="OWNER")
         parser.add_argument("--long", action="store_true", help="also whose they are")
+        listing.add_filters(parser)
+        device = parser.add_mutually_exclusive_group()
+        device.add_argument("--server", metavar="SERVER", help="only its own; name or ID")
+        device.add_argument("--device-id", metavar="ID", help="only those of this device")
+        parser.add_argument("--mac-address", metavar="MAC", help="only with this one")
+        parser.add_argument(
+            "--fixed-ip",
+            action="append",
+            type=fixed_ip,
+            metavar="subnet=SUBNET,ip-address=ADDRESS",
+            help="only with an address of the subnet, or this address; may be repeated",
+        )
+        parser.add_argument(
+            "--security-group",
+            dest="security_groups",
+            action="append",
+            metavar="GROUP",
+            help="only with this one; name or ID",
+        )
+        parser.add_argument("--host", metavar="HOST", help="only those on this one (administrators)")
+        parser.add_argument("--status", metavar="STATUS", help="only with this one: ACTIVE, DOWN")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
@@ -93,7 +134,22 @@ class PortList(Lister):
             columns += ["Network", "Device", "Device Owner", "Project"]
             names += ["network_id", "device_id", "device_owner", "project_id"]
         network = find.network(self.client, parsed_args.network)["id"] if parsed_args.network else None
-        pages = self.client.pages(PORTS, "ports", network_id=network, device_owner=parsed_args.device_owner)
+        server = find.server(self.client, parsed_args.server)["id"] if parsed_args.server else None
+        addresses = [named(self.client, entry) for entry in parsed_args.fixed_ip or []]
+        groups = [find.security_group(self.client, name)["id"] for name in parsed_args.security_groups or []]
+        pages = self.client.pages(
+            PORTS,
+            "ports",
+            network_id=network,
+            device_owner=parsed_args.device_owner,
+            device_id=server or parsed_args.device_id,
+            mac_address=parsed_args.mac_address,
+            fixed_ips=[f"{key}={value}" for entry in addresses for key, value in entry.items()] or None,
+            security_groups=groups or None,
+            status=parsed_args.status,
+            **{"binding:host_id": parsed_args.host},
+            **listing.filters(self, parsed_args),
+        )
         rows = [fields(port) for port in pages]
         return columns, [tuple(row[name] for name in names) for row in rows]
 
@@ -146,12 +202,10 @@ class PortSet(Command):
         parser.add_argument("--mac-address", metavar="MAC", help="of a port that no server has")
         parser.add_argument("--device", metavar="ID")
         parser.add_argument("--device-owner", metavar="OWNER")
-        state = parser.add_mutually_exclusive_group()
-        state.add_argument("--enable", dest="admin_state_up", action="store_const", const=True, help="the link is up")
-        state.add_argument("--disable", dest="admin_state_up", action="store_const", const=False, help="it is down")
-        security = parser.add_mutually_exclusive_group()
-        security.add_argument("--enable-port-security", dest="port_security", action="store_const", const=True)
-        security.add_argument("--disable-port-security", dest="port_security", action="store_const", const=False)
+        for switch in _SWITCHES:
+            listing.add_switch(parser, *switch)
+        _add_details(parser)
+        tags.add_tags(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -163,8 +217,8 @@ class PortSet(Command):
                 "mac_address": parsed_args.mac_address,
                 "device_id": parsed_args.device,
                 "device_owner": parsed_args.device_owner,
-                "admin_state_up": parsed_args.admin_state_up,
-                "port_security_enabled": parsed_args.port_security,
+                **{field: getattr(parsed_args, field) for field, *_ in _SWITCHES},
+                **_details(parsed_args),
             }
         )
         lists = {
@@ -179,19 +233,23 @@ class PortSet(Command):
             if without or more:
                 kept = [] if without else port[field]
                 changes[field] = [*kept, *(entry for entry in more if entry not in kept)]
-        if not changes:
+        if not (changes or tags.is_given(parsed_args)):
             raise UsageError("Say what is to be set, such as --name or --fixed-ip.")
-        self.client.put(f"{PORTS}/{part(port['id'])}", {"port": changes})
+        if changes:
+            self.client.put(f"{PORTS}/{part(port['id'])}", {"port": changes})
+        tags.change(self.client, PORTS, port, parsed_args)
 
 
 class PortUnset(Command):
-    """Take addresses, groups or pairs from a port. A server that has it feels it at once."""
+    """Take addresses, groups, pairs or tags from a port. A server that has it feels it at once."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         _add_lists(parser)
         parser.add_argument("--device", action="store_true", help="it is of no device")
         parser.add_argument("--device-owner", action="store_true", help="it has no owner")
+        parser.add_argument("--host", action="store_true", help="it is on no host (administrators)")
+        tags.add_removal(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -206,9 +264,11 @@ class PortUnset(Command):
         changes: Json = {field: _left(field, port[field], gone) for field, gone in lists.items() if gone}
         changes |= {"device_id": ""} if parsed_args.device else {}
         changes |= {"device_owner": ""} if parsed_args.device_owner else {}
-        if not changes:
+        changes |= {"binding:host_id": ""} if parsed_args.host else {}
+        if changes:
+            self.client.put(f"{PORTS}/{part(port['id'])}", {"port": changes})
+        if not (tags.remove(self.client, PORTS, port, parsed_args) or changes):
             raise UsageError("Say what is to go, such as --fixed-ip or --security-group.")
-        self.client.put(f"{PORTS}/{part(port['id'])}", {"port": changes})
 
 
 def _left(field: str, has: list[Any], gone: list[Any]) -> list[Any]:
@@ -240,6 +300,40 @@ class PortDelete(Command):
         ports = {port["id"] for port in [find.port(self.client, name) for name in parsed_args.ports]}
         for identity in sorted(ports):
             self.client.delete(f"{PORTS}/{part(identity)}")
+
+
+def _add_details(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that `_details` reads."""
+    parser.add_argument("--host", metavar="HOST", help="on which it is (administrators)")
+    parser.add_argument(
+        "--extra-dhcp-option",
+        action="append",
+        type=dhcp_option,
+        metavar=_OPTION,
+        help="which DHCP gives the guest; may be repeated; without a value it is removed",
+    )
+
+
+def _details(parsed_args: argparse.Namespace) -> Json:
+    return {"binding:host_id": parsed_args.host, "extra_dhcp_opts": parsed_args.extra_dhcp_option}
+
+
+def dhcp_option(text: str) -> Json:
+    """Parses `name=NAME,value=VALUE,ip-version=4`, as in OpenStack's client. A value may have commas."""
+    option: Json = {"opt_value": None}
+    key = ""
+    for piece in text.split(","):
+        name, equals, value = piece.partition("=")
+        if equals and name in ("name", "value", "ip-version"):
+            key = {"name": "opt_name", "value": "opt_value", "ip-version": "ip_version"}[name]
+            option[key] = value
+        elif key == "opt_value":
+            option[key] += f",{piece}"
+        else:
+            raise UsageError(f"'{text}' is not an option such as {_OPTION}.")
+    if not option.get("opt_name") or option.get("ip_version", "4") not in ("4", "6"):
+        raise UsageError(f"'{text}' is not an option such as {_OPTION}.")
+    return option | ({"ip_version": int(option["ip_version"])} if "ip_version" in option else {})
 
 
 def fixed_ip(text: str) -> dict[str, str]:
@@ -274,5 +368,7 @@ def fields(port: Json) -> dict[str, Any]:
         f"ip_address='{address['ip_address']}', mac_address='{address['mac_address']}'"
         for address in port["allowed_address_pairs"]
     ]
+    options = [f"{option['opt_name']}={option['opt_value']}" for option in port["extra_dhcp_opts"]]
     lists = {"fixed_ips": Words(addresses), "security_groups": Words(port["security_groups"])}
+    lists |= {"extra_dhcp_opts": Words(options), "tags": Words(port["tags"])}
     return {**port, **lists, "allowed_address_pairs": Words(pairs)}

@@ -1,4 +1,4 @@
-"""`minova security group create|list|show|set|delete` and `minova security group rule create|list|show|delete`."""
+"""`minova security group create|list|show|set|unset|delete` and `minova security group rule create|list|show|delete`."""
 
 import argparse
 from collections.abc import Iterable, Sequence
@@ -7,12 +7,15 @@ from typing import Any
 from minova.cli import find
 from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import COMPUTE, NETWORK, Json, part
+from minova.cli.commands.network import listing, tags
 from minova.cli.commands.network.network import without_none
 from minova.cli.errors import UsageError
 from minova.cli.output.columns import Words
+from minova.cli.parser import add_owner
 
 GROUPS, RULES = f"{NETWORK}/security-groups", f"{NETWORK}/security-group-rules"
 Shown = tuple[Sequence[str], Iterable[Any]]
+_STATEFUL = ("stateful", "stateful", "stateless", "follows connections (always)", "minova has no such groups")
 # Protocols that openstack takes for IPv6, besides those whose names begin with `ipv6-`.
 _OF_IPV6 = frozenset({"icmpv6", "41", "43", "44", "58", "59", "60"})
 
@@ -24,20 +27,42 @@ class SecurityGroupCreate(ShowOne):
         parser = super().get_parser(prog_name)
         parser.add_argument("name", metavar="NAME")
         parser.add_argument("--description", metavar="TEXT")
+        listing.add_switch(parser, *_STATEFUL)
+        tags.add_tags(parser)
+        add_owner(parser, "project", "its owner (administrators)")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
-        group: Json = {"name": parsed_args.name, "description": parsed_args.description}
+        group: Json = {
+            "name": parsed_args.name,
+            "description": parsed_args.description,
+            "stateful": parsed_args.stateful,
+            "project_id": find.owner(self.client, parsed_args),
+        }
         created_group = self.client.post(GROUPS, {"security_group": without_none(group)})["security_group"]
-        return self.dict2columns(fields(created_group))
+        return self.dict2columns(fields(tags.add_new(self.client, GROUPS, created_group, parsed_args)))
 
 
 class SecurityGroupList(Lister):
     """List security groups."""
 
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        listing.add_filters(parser, has_name=False)
+        listing.add_switch(
+            parser,
+            "shared",
+            "share",
+            "no-share",
+            "only those of all projects, of which there are none",
+            "only the others",
+        )
+        return parser
+
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
         names = ["id", "name", "description", "project_id"]
-        rows = self.client.pages(GROUPS, "security_groups")
+        query = listing.filters(self, parsed_args)
+        rows = self.client.pages(GROUPS, "security_groups", shared=parsed_args.shared, **query)
         return ["ID", "Name", "Description", "Project"], [tuple(row[name] for name in names) for row in rows]
 
 
@@ -61,14 +86,28 @@ class SecurityGroupSet(Command):
         parser.add_argument("group", metavar="GROUP", help="name or ID")
         parser.add_argument("--name", metavar="NAME")
         parser.add_argument("--description", metavar="TEXT")
+        listing.add_switch(parser, *_STATEFUL)
+        tags.add_tags(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        changes = without_none({"name": parsed_args.name, "description": parsed_args.description})
-        if not changes:
-            raise UsageError("Say what is to be set: --name or --description.")
+        names = ("name", "description", "stateful")
+        changes = without_none({name: getattr(parsed_args, name) for name in names})
+        if not (changes or tags.is_given(parsed_args)):
+            raise UsageError("Say what is to be set, such as --name or --tag.")
         group = find.security_group(self.client, parsed_args.group)
-        self.client.put(f"{GROUPS}/{part(group['id'])}", {"security_group": changes})
+        if changes:
+            self.client.put(f"{GROUPS}/{part(group['id'])}", {"security_group": changes})
+        tags.change(self.client, GROUPS, group, parsed_args)
+
+
+class SecurityGroupUnset(tags.TagUnset):
+    """Remove tags from a security group."""
+
+    noun, path = "GROUP", GROUPS
+
+    def named(self, name: str) -> Json:
+        return find.security_group(self.client, name)
 
 
 class SecurityGroupDelete(Command):
@@ -106,6 +145,7 @@ class SecurityGroupRuleCreate(ShowOne):
         remote.add_argument("--remote-group", metavar="GROUP", help="ports that have this group; name or ID")
         remote.add_argument("--remote-address-group", metavar="GROUP", help="its ranges; name or ID")
         parser.add_argument("--description", metavar="TEXT")
+        add_owner(parser, "project", "its owner (administrators)")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
@@ -123,6 +163,7 @@ class SecurityGroupRuleCreate(ShowOne):
             "remote_group_id": remote,
             "remote_address_group_id": ranges and find.address_group(self.client, ranges)["id"],
             "description": parsed_args.description,
+            "project_id": find.owner(self.client, parsed_args),
         }
         created_rule = self.client.post(RULES, {"security_group_rule": without_none(rule)})["security_group_rule"]
         return self.dict2columns(created_rule)
@@ -148,6 +189,9 @@ class SecurityGroupRuleList(Lister):
         directions.add_argument(
             "--egress", dest="direction", action="store_const", const="egress", help="only what goes out"
         )
+        parser.add_argument("--ethertype", choices=("IPv4", "IPv6"), help="only of this one")
+        parser.add_argument("--long", action="store_true", help="as without it, also in openstack")
+        listing.add_filters(parser, has_name=False, has_tags=False)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
@@ -158,7 +202,9 @@ class SecurityGroupRuleList(Lister):
             "security_group_rules",
             security_group_id=group or None,
             direction=parsed_args.direction,
+            ethertype=parsed_args.ethertype,
             protocol=parsed_args.protocol,
+            **listing.filters(self, parsed_args),
         )
         if group:
             return columns, [row_of(rule) for rule in rules]
@@ -254,4 +300,4 @@ def fields(group: Json) -> dict[str, Any]:
         " ".join(f"{name}='{rule[name]}'" for name in sorted(rule) if rule[name] not in (None, ""))
         for rule in group["security_group_rules"]
     ]
-    return {**group, "security_group_rules": Words(rules)}
+    return {**group, "security_group_rules": Words(rules), "tags": Words(group["tags"])}

@@ -1,4 +1,4 @@
-"""`minova subnet create|list|show|set|delete`: the addresses of networks."""
+"""`minova subnet create|list|show|set|unset|delete`: the addresses of networks."""
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
@@ -7,12 +7,15 @@ from typing import Any
 from minova.cli import find
 from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import NETWORK, Json, part
+from minova.cli.commands.network import listing, tags
 from minova.cli.commands.network.network import without_none
-from minova.cli.errors import UsageError
+from minova.cli.errors import CliError, UsageError
 from minova.cli.output.columns import Words
+from minova.cli.parser import add_owner
 
 SUBNETS = f"{NETWORK}/subnets"
 MODES = ("slaac", "dhcpv6-stateful", "dhcpv6-stateless")
+_SERVICE_TYPE = "only ports with this device owner get its addresses, such as compute:nova; may be repeated"
 ROUTE = "destination=CIDR,gateway=ADDRESS"
 Shown = tuple[Sequence[str], Iterable[Any]]
 
@@ -40,13 +43,18 @@ class SubnetCreate(ShowOne):
         )
         parser.add_argument("--dns-nameserver", action="append", metavar="ADDRESS", help="may be repeated")
         parser.add_argument("--host-route", action="append", type=route, metavar=ROUTE, help="may be repeated")
-        parser.add_argument("--no-dhcp", action="store_true", help="guests get no addresses by DHCP")
+        listing.add_switch(
+            parser, "dhcp", "dhcp", "no-dhcp", "guests get their addresses by DHCP (default)", "they do not"
+        )
+        parser.add_argument("--service-type", action="append", metavar="OWNER", help=_SERVICE_TYPE)
         for name, help_text in (
             ("ipv6-ra-mode", "what hosts advertise to guests"),
             ("ipv6-address-mode", "how guests get their addresses; the same"),
         ):
             parser.add_argument(f"--{name}", choices=MODES, help=help_text)
         parser.add_argument("--description", metavar="TEXT")
+        tags.add_tags(parser)
+        add_owner(parser, "project", "its owner (administrators)")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
@@ -60,12 +68,15 @@ class SubnetCreate(ShowOne):
             "host_routes": parsed_args.host_route,
             "ipv6_ra_mode": parsed_args.ipv6_ra_mode,
             "ipv6_address_mode": parsed_args.ipv6_address_mode,
-            "enable_dhcp": False if parsed_args.no_dhcp else None,
+            "enable_dhcp": parsed_args.dhcp,
+            "service_types": parsed_args.service_type,
+            "project_id": find.owner(self.client, parsed_args),
         }
         subnet = without_none(subnet)
         if parsed_args.gateway not in (None, "auto"):
             subnet["gateway_ip"] = None if parsed_args.gateway == "none" else parsed_args.gateway
-        return self.dict2columns(fields(self.client.post(SUBNETS, {"subnet": subnet})["subnet"]))
+        created_subnet = self.client.post(SUBNETS, {"subnet": subnet})["subnet"]
+        return self.dict2columns(fields(tags.add_new(self.client, SUBNETS, created_subnet, parsed_args)))
 
     def _range(self, parsed_args: argparse.Namespace) -> Json:
         """Returns the fields that say where its range comes from."""
@@ -94,6 +105,15 @@ class SubnetList(Lister):
         parser = super().get_parser(prog_name)
         parser.add_argument("--network", metavar="NETWORK", help="only of this one; name or ID")
         parser.add_argument("--long", action="store_true", help="also project, DHCP, pools and gateway")
+        listing.add_filters(parser)
+        listing.add_switch(parser, "dhcp", "dhcp", "no-dhcp", "only those with DHCP", "only the others")
+        parser.add_argument("--ip-version", type=int, choices=[4, 6], help="only of this one")
+        parser.add_argument("--gateway", metavar="ADDRESS", help="only with this one")
+        parser.add_argument("--subnet-range", metavar="CIDR", help="only with this one")
+        parser.add_argument("--subnet-pool", metavar="POOL", help="only with a range of it; name or ID")
+        parser.add_argument(
+            "--service-type", action="append", metavar="OWNER", help="only for such ports; may be repeated"
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
@@ -103,7 +123,21 @@ class SubnetList(Lister):
             columns += ["Project", "DHCP", "Name Servers", "Allocation Pools", "IP Version", "Gateway"]
             names += ["project_id", "enable_dhcp", "dns_nameservers", "allocation_pools", "ip_version", "gateway_ip"]
         network = find.network(self.client, parsed_args.network)["id"] if parsed_args.network else None
-        rows = [fields(subnet) for subnet in self.client.pages(SUBNETS, "subnets", network_id=network)]
+        pool = find.subnet_pool(self.client, parsed_args.subnet_pool)["id"] if parsed_args.subnet_pool else None
+        pages = self.client.pages(
+            SUBNETS,
+            "subnets",
+            network_id=network,
+            subnetpool_id=pool,
+            enable_dhcp=parsed_args.dhcp,
+            ip_version=parsed_args.ip_version,
+            gateway_ip=parsed_args.gateway,
+            cidr=parsed_args.subnet_range,
+            **listing.filters(self, parsed_args),
+        )
+        # Neutron has no such filter.
+        wanted = set(parsed_args.service_type or ())
+        rows = [fields(subnet) for subnet in pages if not wanted or wanted & set(subnet["service_types"])]
         return columns, [tuple(row[name] for name in names) for row in rows]
 
 
@@ -128,12 +162,14 @@ class SubnetSet(Command):
         parser.add_argument("--name", metavar="NAME")
         parser.add_argument("--description", metavar="TEXT")
         parser.add_argument("--gateway", metavar="ADDRESS", help="an address, or none")
-        dhcp = parser.add_mutually_exclusive_group()
-        dhcp.add_argument("--dhcp", action="store_const", const=True, help="guests get their addresses by DHCP")
-        dhcp.add_argument("--no-dhcp", dest="dhcp", action="store_const", const=False)
+        listing.add_switch(parser, "dhcp", "dhcp", "no-dhcp", "guests get their addresses by DHCP", "they do not")
         for option, (kind, metavar, _, what) in _LISTS.items():
+            # OpenStack's client has one of them in the plural.
+            removals = [f"--no-{option}", *(["--no-dns-nameservers"] if option == "dns-nameserver" else ())]
             parser.add_argument(f"--{option}", action="append", type=kind, metavar=metavar, help="may be repeated")
-            parser.add_argument(f"--no-{option}", action="store_true", help=f"remove its {what} first")
+            parser.add_argument(*removals, action="store_true", help=f"remove its {what} first")
+        parser.add_argument("--service-type", action="append", metavar="OWNER", help=_SERVICE_TYPE)
+        tags.add_tags(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -149,9 +185,41 @@ class SubnetSet(Command):
             if added is not None or clears:
                 kept = [] if clears else subnet[field]
                 changes[field] = [*kept, *(entry for entry in added or () if entry not in kept)]
-        if not changes:
+        if parsed_args.service_type:
+            changes["service_types"] = [*dict.fromkeys([*subnet["service_types"], *parsed_args.service_type])]
+        if not (changes or tags.is_given(parsed_args)):
             raise UsageError("Say what is to be set, such as --name or --no-dhcp.")
-        self.client.put(f"{SUBNETS}/{part(subnet['id'])}", {"subnet": changes})
+        if changes:
+            self.client.put(f"{SUBNETS}/{part(subnet['id'])}", {"subnet": changes})
+        tags.change(self.client, SUBNETS, subnet, parsed_args)
+
+
+class SubnetUnset(Command):
+    """Remove resolvers, pools, routes, service types, the gateway or tags from a subnet."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("subnet", metavar="SUBNET", help="name or ID")
+        for option, (kind, metavar, *_) in _REMOVABLE.items():
+            parser.add_argument(f"--{option}", action="append", type=kind, metavar=metavar, help="may be repeated")
+        parser.add_argument("--gateway", action="store_true", help="it has none")
+        tags.add_removal(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        subnet = find.subnet(self.client, parsed_args.subnet)
+        changes: Json = {"gateway_ip": None} if parsed_args.gateway else {}
+        for option, (_, _, field, what) in _REMOVABLE.items():
+            gone = getattr(parsed_args, option.replace("-", "_"))
+            absent = [entry for entry in gone or () if entry not in subnet[field]]
+            if absent:
+                raise CliError(f"The subnet's {what} have no {absent[0]}.")
+            if gone:
+                changes[field] = [entry for entry in subnet[field] if entry not in gone]
+        if changes:
+            self.client.put(f"{SUBNETS}/{part(subnet['id'])}", {"subnet": changes})
+        if not (tags.remove(self.client, SUBNETS, subnet, parsed_args) or changes):
+            raise UsageError("Say what is to go, such as --dns-nameserver or --tag.")
 
 
 class SubnetDelete(Command):
@@ -190,6 +258,10 @@ _LISTS: dict[str, tuple[Callable[[str], Any], str, str, str]] = {
     "allocation-pool": (pool, "start=ADDRESS,end=ADDRESS", "allocation_pools", "pools"),
     "host-route": (route, ROUTE, "host_routes", "routes"),
 }
+_REMOVABLE: dict[str, tuple[Callable[[str], Any], str, str, str]] = {
+    **_LISTS,
+    "service-type": (str, "OWNER", "service_types", "service types"),
+}
 
 
 def fields(subnet: Json) -> dict[str, Any]:
@@ -200,4 +272,6 @@ def fields(subnet: Json) -> dict[str, Any]:
         "allocation_pools": Words(pools),
         "dns_nameservers": Words(subnet["dns_nameservers"]),
         "host_routes": Words(routes),
+        "service_types": Words(subnet["service_types"]),
+        "tags": Words(subnet["tags"]),
     }

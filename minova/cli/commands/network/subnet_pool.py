@@ -7,9 +7,11 @@ from typing import Any
 from minova.cli import find
 from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import NETWORK, Json, part
-from minova.cli.commands.network.network import add_owner, owner, without_none
+from minova.cli.commands.network import listing, tags
+from minova.cli.commands.network.network import without_none
 from minova.cli.errors import UsageError
 from minova.cli.output.columns import Words
+from minova.cli.parser import add_owner
 
 POOLS = f"{NETWORK}/subnetpools"
 Shown = tuple[Sequence[str], Iterable[Any]]
@@ -25,14 +27,9 @@ class SubnetPoolCreate(ShowOne):
         parser.add_argument("name", metavar="NAME")
         parser.add_argument("--pool-prefix", action="append", required=True, metavar="CIDR", help="may be repeated")
         _add_changes(parser)
-        shared = parser.add_mutually_exclusive_group()
-        shared.add_argument(
-            "--share", action="store_const", const=True, help="every project may use it (administrators)"
-        )
-        shared.add_argument(
-            "--no-share", dest="share", action="store_const", const=False, help="only its own (default)"
-        )
-        add_owner(parser)
+        help_texts = ("every project may use it (administrators)", "only its own (default)")
+        listing.add_switch(parser, "share", "share", "no-share", *help_texts)
+        add_owner(parser, "project", "its owner (administrators)")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
@@ -41,12 +38,10 @@ class SubnetPoolCreate(ShowOne):
             "name": parsed_args.name,
             "prefixes": parsed_args.pool_prefix,
             "shared": parsed_args.share,
-            "project_id": owner(self, parsed_args),
+            "project_id": find.owner(self.client, parsed_args),
         }
         created = self.client.post(POOLS, {"subnetpool": without_none(pool)})["subnetpool"]
-        if parsed_args.tag:
-            created["tags"] = _set_tags(self, created, parsed_args.tag)
-        return self.dict2columns(_fields(created))
+        return self.dict2columns(_fields(tags.add_new(self.client, POOLS, created, parsed_args)))
 
 
 class SubnetPoolList(Lister):
@@ -55,15 +50,11 @@ class SubnetPoolList(Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("--long", action="store_true", help="also the default length, and who may use it")
-        parser.add_argument("--name", metavar="NAME", help="only those of this name")
-        shared, default = parser.add_mutually_exclusive_group(), parser.add_mutually_exclusive_group()
-        shared.add_argument("--share", action="store_const", const="true", help="only those of all projects")
-        shared.add_argument("--no-share", dest="share", action="store_const", const="false")
-        default.add_argument(
-            "--default", action="store_const", const="true", help="only those without which none is named"
+        listing.add_filters(parser)
+        listing.add_switch(parser, "shared", "share", "no-share", "only those of all projects", "only the others")
+        listing.add_switch(
+            parser, "is_default", "default", "no-default", "only those without which none is named", "only the others"
         )
-        default.add_argument("--no-default", dest="default", action="store_const", const="false")
-        add_owner(parser, "only its own")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
@@ -74,10 +65,9 @@ class SubnetPoolList(Lister):
         pools = self.client.pages(
             POOLS,
             "subnetpools",
-            name=parsed_args.name,
-            shared=parsed_args.share,
-            is_default=parsed_args.default,
-            project_id=owner(self, parsed_args),
+            shared=parsed_args.shared,
+            is_default=parsed_args.is_default,
+            **listing.filters(self, parsed_args),
         )
         return columns, [tuple(_fields(pool)[name] for name in names) for pool in pools]
 
@@ -107,29 +97,20 @@ class SubnetPoolSet(Command):
         changes = without_none({**_changes(parsed_args), "name": parsed_args.name})
         if parsed_args.pool_prefix:
             changes["prefixes"] = [*dict.fromkeys((*pool["prefixes"], *parsed_args.pool_prefix))]
-        if not (changes or parsed_args.tag or parsed_args.no_tag):
+        if not (changes or tags.is_given(parsed_args)):
             raise UsageError("Say what is to be set, such as --name or --pool-prefix.")
         if changes:
             self.client.put(f"{POOLS}/{part(pool['id'])}", {"subnetpool": changes})
-        if parsed_args.tag or parsed_args.no_tag:
-            _set_tags(self, pool, [*([] if parsed_args.no_tag else pool["tags"]), *(parsed_args.tag or ())])
+        tags.change(self.client, POOLS, pool, parsed_args)
 
 
-class SubnetPoolUnset(Command):
+class SubnetPoolUnset(tags.TagUnset):
     """Remove tags from a subnet pool."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = _with_pool(super().get_parser(prog_name))
-        tags = parser.add_mutually_exclusive_group(required=True)
-        tags.add_argument("--tag", action="append", metavar="TAG", help="may be repeated")
-        tags.add_argument("--all-tag", action="store_true", help="all of them")
-        return parser
+    noun, path = "POOL", POOLS
 
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
-        pool = find.subnet_pool(self.client, parsed_args.pool)
-        _set_tags(
-            self, pool, [] if parsed_args.all_tag else [tag for tag in pool["tags"] if tag not in parsed_args.tag]
-        )
+    def named(self, name: str) -> Json:
+        return find.subnet_pool(self.client, name)
 
 
 class SubnetPoolDelete(Command):
@@ -167,8 +148,7 @@ def _add_changes(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="addresses that each project may have of it; of IPv6, ranges of /64",
     )
-    parser.add_argument("--tag", action="append", metavar="TAG", help="may be repeated")
-    parser.add_argument("--no-tag", action="store_true", help="remove its tags first")
+    tags.add_tags(parser)
 
 
 def _changes(parsed_args: argparse.Namespace) -> Json:
@@ -178,12 +158,6 @@ def _changes(parsed_args: argparse.Namespace) -> Json:
         "description": parsed_args.description,
         "default_quota": parsed_args.default_quota,
     }
-
-
-def _set_tags(command: Command | ShowOne, pool: Json, tags: Sequence[str]) -> list[str]:
-    path = f"{POOLS}/{part(pool['id'])}/tags"
-    answered: list[str] = command.client.put(path, {"tags": [*dict.fromkeys(tags)]})["tags"]
-    return answered
 
 
 def _fields(pool: Json) -> dict[str, Any]:

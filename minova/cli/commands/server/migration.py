@@ -10,7 +10,7 @@ from minova.cli import find
 from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import COMPUTE, Client, Json, part
 from minova.cli.errors import CliError
-from minova.cli.parser import add_paging
+from minova.cli.parser import add_owner, add_paging
 
 MIGRATIONS = f"{COMPUTE}/os-migrations"
 # The first one in which migrations that wait can be aborted, too.
@@ -44,8 +44,8 @@ class MigrationList(Lister):
         parser.add_argument(
             "--type", choices=["evacuation", "live-migration", "migration", "resize"], help="only those of this type"
         )
-        parser.add_argument("--project", metavar="ID", help="only those of servers of this project")
-        parser.add_argument("--user", metavar="ID", help="only those of servers of this user")
+        add_owner(parser, "project", "only those of its servers")
+        add_owner(parser, "user", "only those of the user's servers")
         parser.add_argument(
             "--changes-since", metavar="TIME", help="only what has changed at this time (ISO 8601) or later"
         )
@@ -60,8 +60,8 @@ class MigrationList(Lister):
             "host": parsed_args.host,
             "status": parsed_args.status,
             "migration_type": parsed_args.type,
-            "project_id": parsed_args.project,
-            "user_id": parsed_args.user,
+            "project_id": find.owner(self.client, parsed_args),
+            "user_id": find.owner(self.client, parsed_args, "user"),
             "changes-since": parsed_args.changes_since,
             "changes-before": parsed_args.changes_before,
             "marker": parsed_args.marker,

@@ -82,3 +82,25 @@ def test_an_image_is_shared_and_accepted(minova: Cli, image: str) -> None:
     succeed(minova("image", "remove", "project", "guest", "other"))
     (row,) = json_output(minova("image", "member", "list", "guest", *JSON))
     assert (row["Member ID"], row["Status"]) == ("third", "rejected")
+
+
+def test_images_are_listed_by_their_fields(minova: Cli, cloud: Cloud, image: str) -> None:
+    cloud.make_image("open", visibility="public", tags=["b"], os_distro="sid")
+    succeed(minova("image", "set", "open", "--architecture", "arm64", "--os-version", "13"))
+    cloud.make_image("away", os_hidden=True)
+
+    def names(*options: str) -> list[str]:
+        return [row["Name"] for row in json_output(minova("image", "list", *options, *JSON))]
+
+    assert names("--sort", "name:desc") == ["open", "guest"]
+    assert (names("--public"), names("--community"), names("--hidden")) == (["open"], [], ["away"])
+    assert (names("--tag", "a"), names("--tag", "a", "--tag", "b")) == (["guest"], [])
+    assert names("--property", "os_distro=sid", "--property", "architecture=arm64") == ["open"]
+    assert (len(names("--limit", "1")), names("--sort", "name:asc", "--marker", image)) == (1, ["open"])
+    assert (names("--project", "nobody"), len(names("--all"))) == ([], 2)
+
+
+def test_a_membership_and_a_size_are_shown(minova: Cli, image: str) -> None:
+    succeed(minova("image", "add", "project", "guest", "other"))
+    assert json_output(minova("image", "member", "get", "guest", "other", *JSON))["status"] == "pending"
+    assert json_output(minova("image", "show", "guest", "--human-readable", *JSON))["size"] == "1 KiB"
