@@ -135,6 +135,10 @@ class BrokerBlocked(ServiceUnavailable):
     """
 
 
+class BrokerAway(ServiceUnavailable):
+    """A call was not delivered, because the message broker does not answer. Raised only in the calling process, likewise."""
+
+
 class PeerTooOld(ServiceUnavailable):
     """The called service is of an older release and lacks the method or an argument. Use another way, or try again once
     it is upgraded.

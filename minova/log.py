@@ -1,12 +1,13 @@
 """Logging by oslo.log, with the request ID in every line."""
 
 import logging
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from oslo_config import cfg
 from oslo_context import context as oslo_context
-from oslo_log import log
+from oslo_log import formatters, log
 
 from minova import errors
 from minova.context import RequestContext, service_context
@@ -45,6 +46,7 @@ _NOISE = (
     "Selecting the kombu transport",
     "Heartbeat support requested but it is not supported by the kombu driver",
 )
+_summary = formatters._get_error_summary
 
 
 def register(conf: cfg.ConfigOpts) -> None:
@@ -62,6 +64,13 @@ def setup(conf: cfg.ConfigOpts) -> None:
         options = ", ".join(f"[DEFAULT] {name} = {conf[name]}" for name in names)
         raise errors.InvalidConfiguration(f"{options}{_files(conf, names)}: {error}") from None
     hide_noise()
+    formatters._get_error_summary = _what_the_line_lacks
+
+
+def _what_the_line_lacks(record: logging.LogRecord) -> str:
+    """oslo.log appends the error that is being handled to each line: not to one that has its text."""
+    text = str(sys.exc_info()[1] or "")
+    return "" if text and not record.exc_info and text in record.getMessage() else str(_summary(record))
 
 
 def _files(conf: cfg.ConfigOpts, names: list[str]) -> str:
@@ -79,10 +88,10 @@ def hide_noise() -> None:
 
 
 def level_of(error: Exception) -> int:
-    """Returns the level for the line of one failed piece of work. While the broker takes no messages all work fails, and the log
-    has one line for that already.
+    """Returns the level for the line of one failed piece of work. While the broker is away or takes no messages all work fails,
+    and the log has one line for that already.
     """
-    return logging.DEBUG if isinstance(error, errors.BrokerBlocked) else logging.WARNING
+    return logging.DEBUG if isinstance(error, errors.BrokerBlocked | errors.BrokerAway) else logging.WARNING
 
 
 def _is_of_use(record: logging.LogRecord) -> bool:

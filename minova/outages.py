@@ -4,6 +4,7 @@ one when it ends.
 
 import logging
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -57,10 +58,10 @@ class Outage:
                 self._logged[kind] = now
             lasted = now - (now if self._since is None else self._since)
         if first:
-            self._log.warning("%s does not answer: %s", self._what, reason)
+            self._say(logging.WARNING, "%s does not answer: %s", self._what, reason)
         else:
             level = logging.WARNING if is_new else logging.DEBUG
-            self._log.log(level, "%s has not answered for %.0f s: %s", self._what, lasted, reason)
+            self._say(level, "%s has not answered for %.0f s: %s", self._what, lasted, reason)
 
     def failed_within(self, seconds: float) -> bool:
         """Returns whether the outage continues and the last failure was less than `seconds` ago."""
@@ -81,12 +82,24 @@ class Outage:
             self._gauge.set(1)
             self._logged.clear()
         if since is not None:
-            self._log.warning(
+            self._say(
+                logging.WARNING,
                 "%s answers again after %.1f s; %d more failures were not logged",
                 self._what,
                 self._ticks() - since,
                 failures - 1,
             )
+
+    def _say(self, level: int, text: str, *arguments: object) -> None:
+        """Logs the line. oslo.log would append the exception that this thread is handling: it is the reason again, or, at the end of an
+        outage, wrong. So another thread logs the line then.
+        """
+        if level < logging.WARNING or sys.exc_info()[0] is None:
+            self._log.log(level, text, *arguments)
+            return
+        thread = threading.Thread(target=self._log.log, args=(level, text, *arguments), name="outage", daemon=True)
+        thread.start()
+        thread.join()
 
 
 class FirstOfEachKind:

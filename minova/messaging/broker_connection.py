@@ -23,6 +23,7 @@ from minova.concurrency import threads
 from minova.contracts.base import Role
 from minova.messaging import broker_tls, broker_users, flow_control
 from minova.messaging.broker_users import BrokerUser
+from minova.messaging.driver_log import OUTAGE
 
 threads.use_native()
 
@@ -79,6 +80,7 @@ class BrokerConnection(impl_rabbit.Connection):  # type: ignore[misc]
         with contextlib.suppress(_NoExchangeError):
             super()._set_current_channel(new_channel)
         if is_new:
+            OUTAGE.answered()
             new_channel.holds_back = self.holds_back
             self._producer.publish = functools.partial(self._publish_message, self._producer.publish)
 

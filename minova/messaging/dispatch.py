@@ -148,7 +148,7 @@ def _handler(work: Callable[..., Any], method: Method, checks: _Checks) -> Calla
                 if method.from_hosts:
                     checks.refused(ctxt, method, arguments, error)
                 raise
-            except (errors.NoAnswer, errors.BrokerBlocked) as error:
+            except (errors.NoAnswer, errors.BrokerBlocked, errors.BrokerAway) as error:
                 # The missing answer belongs to another call, which this work needed. The present call does get an
                 # answer.
                 raise errors.ServiceUnavailable(*error.args) from error

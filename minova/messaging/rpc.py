@@ -26,15 +26,14 @@ from minova.codecs import Decoder
 from minova.concurrency import threads
 from minova.context import RequestContext
 from minova.contracts.base import Method, methods_of, numbers
-from minova.messaging import broker_connection, flow_control, memory_bus
+from minova.messaging import broker_connection, driver_log, flow_control, memory_bus
 from minova.messaging.broker_users import EXCHANGE
 from minova.messaging.dispatch import Endpoint, Implementation
-from minova.messaging.expected_errors import BROKER_ERRORS, log_in_one_line
+from minova.messaging.driver_log import BROKER_ERRORS, OUTAGE
 from minova.messaging.own_cloud import OwnCloud
 from minova.messaging.reconnects import Reconnects, send_answers_to_missing_queues
 from minova.messaging.rpc_levels import Levels
 from minova.messaging.rpc_listener import begin_calls_in_time, hand_back_messages, share_threads
-from minova.outages import Outage
 from minova.safe_mode import SafeMode
 
 threads.use_native()
@@ -47,7 +46,6 @@ from oslo_messaging._tracing import client as tracing  # noqa: E402
 
 LOG = logging.getLogger(__name__)
 C = TypeVar("C")
-OUTAGE = Outage("The message broker", LOG, gauge="broker")
 # Calls that wait for the broker log its outage after so many tries of oslo.messaging, and try again after seconds.
 TRIES_BEFORE_LOG = 2
 BROKER_PAUSES = Backoff(first=0.2, longest=1.0)
@@ -74,8 +72,8 @@ amqpdriver.ACK_REQUEUE_EVERY_SECONDS_MIN = 0.5
 hand_back_messages()
 # Answers are sent even if the caller has made its queue again late.
 send_answers_to_missing_queues()
-# What is expected has no traceback.
-log_in_one_line()
+# An outage is one line, and what is expected has no traceback.
+driver_log.use()
 # TLS verifies certificates and host names, and services may have users of their own.
 broker_connection.use()
 
@@ -173,11 +171,12 @@ class Proxy:
                 try:
                     return self._sent(method, ctx, version, sent)
                 except _BrokerAway as away:
-                    OUTAGE.failed(away.cause)
+                    OUTAGE.failed(driver_log.reason_of(away.cause))
                     if not self._patient:
-                        # The address of the broker goes only into the log, because this text reaches users.
-                        raise errors.ServiceUnavailable(
-                            f"{method.name} could not be delivered: no answer from the message broker"
+                        # Names of methods and the address of the broker are only in the log, because this text reaches users.
+                        LOG.debug("%s could not be delivered: %s", method.name, away.cause)
+                        raise errors.BrokerAway(
+                            "The request could not be delivered, because the message broker does not answer"
                         ) from away.cause
                 except _NoListener:
                     if not (self._patient and OUTAGE.ended_within(PEERS_RETURN)):
@@ -202,10 +201,10 @@ class Proxy:
             answer = client.call(ctx, method.name, **arguments)
         except (oslo_messaging.MessagingTimeout, flow_control.InDoubt) as error:
             LOG.debug("No answer to %s: %s", method.name, error)
-            raise errors.NoAnswer(f"No answer to {method.name} in time.") from error
+            raise errors.NoAnswer(f"No {self._topic} service has answered in time.") from error
         except flow_control.ConnectionBlocked as error:
             raise errors.BrokerBlocked(
-                f"{method.name} was not sent: the message broker is short of memory or disk and takes no messages."
+                "The request was not sent: the message broker is short of memory or disk and takes no messages."
             ) from error
         except oslo_messaging.exceptions.MessageUndeliverable:
             answer = _UNDELIVERABLE
@@ -221,7 +220,7 @@ class Proxy:
         OUTAGE.answered()
         if answer is _UNDELIVERABLE:
             raise _NoListener(
-                f"{method.name} could not be delivered: no {self._topic} service is connected to the message broker"
+                f"The request could not be delivered: no {self._topic} service is connected to the message broker"
             )
         return method.answer.from_builtins(answer)
 

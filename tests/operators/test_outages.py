@@ -12,8 +12,8 @@ from tests.operators.cloud import CONTROLLER_SERVICES, Cloud, said
 pytestmark = pytest.mark.timeout(3600)
 # A service stops within ten seconds whatever is out of reach; systemctl and a slow machine have their part.
 STOPS_WITHIN = 20.0
-# Warnings and errors of a service in an outage: one for each kind of work that cannot go on, and for the end; not one for each try.
-LINES = 20
+# Warnings and errors of a service in an outage: one for each reason, for calls that have no answer, and for the end; not one for each try.
+LINES = 10
 LOUD = re.compile(r" (WARNING|ERROR|CRITICAL) ")
 
 

@@ -51,3 +51,12 @@ def test_as_many_calls_as_there_are_threads_are_no_leak(caplog: pytest.LogCaptur
 def test_the_loggers_that_repeat_themselves_are_there_by_name() -> None:
     """Some modules of oslo.messaging log below `oslo.messaging`, others below `oslo_messaging`."""
     assert {module.LOG.name for module in (amqpdriver, common, impl_rabbit, pool)} <= {*log._REPETITIVE}
+
+
+@pytest.mark.parametrize(("said", "appended"), [("Registration: refused", ""), ("Registration", "OSError: refused")])
+def test_bug_lines_had_their_reason_twice(said: str, appended: str) -> None:
+    record = logging.LogRecord("minova", logging.WARNING, "x", 1, said, None, None)
+    try:
+        raise OSError("refused")
+    except OSError:
+        assert log._what_the_line_lacks(record) == appended

@@ -43,7 +43,7 @@ def beat(error: Exception) -> None:
 def test_what_a_broken_connection_raises_is_a_service_unavailable(error: Exception) -> None:
     with pytest.raises(errors.ServiceUnavailable) as caught:
         beat(error)
-    assert str(caught.value) == "heartbeat could not be delivered: no answer from the message broker"
+    assert str(caught.value) == "The request could not be delivered, because the message broker does not answer"
 
 
 def test_what_the_other_side_met_is_not_the_brokers() -> None:

@@ -13,7 +13,7 @@ from minova import errors
 from minova.backoff import Backoff
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
-from minova.messaging import rpc
+from minova.messaging import driver_log, rpc
 from minova.metrics import DEPENDENCY_UP
 
 
@@ -45,14 +45,14 @@ def report(client: Client, *, patient: bool) -> None:
 @pytest.fixture(autouse=True)
 def answering_broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(rpc, "BROKER_PAUSES", Backoff(first=0.001, longest=0.001))
-    rpc.OUTAGE.answered()
+    driver_log.OUTAGE.answered()
     yield
-    rpc.OUTAGE.answered()
+    driver_log.OUTAGE.answered()
 
 
 def test_a_call_that_waits_logs_the_outage_once_and_its_end(caplog: pytest.LogCaptureFixture) -> None:
     client = Client(away())
-    with caplog.at_level(logging.WARNING, rpc.LOG.name):
+    with caplog.at_level(logging.WARNING, driver_log.LOG.name):
         report(client, patient=True)
     assert client.calls == 4
     said = [record.getMessage() for record in caplog.records]
@@ -66,7 +66,7 @@ def test_a_call_that_waits_logs_the_outage_once_and_its_end(caplog: pytest.LogCa
 
 def test_a_call_for_a_person_does_not_wait() -> None:
     client = Client(away())
-    with pytest.raises(errors.ServiceUnavailable, match="no answer from the message broker"):
+    with pytest.raises(errors.ServiceUnavailable, match="the message broker does not answer"):
         report(client, patient=False)
     assert client.calls == 1
     assert DEPENDENCY_UP.labels("broker")._value.get() == 0
@@ -80,7 +80,7 @@ def no_queue() -> Exception:
 def test_bug_each_kind_of_work_warned_that_its_peer_had_never_listened(caplog: pytest.LogCaptureFixture) -> None:
     """A restarted broker has no queue of the conductors until they connect again, some seconds after the compute."""
     client = Client([no_queue(), no_queue(), *away()])
-    with caplog.at_level(logging.WARNING, rpc.LOG.name):
+    with caplog.at_level(logging.WARNING, driver_log.LOG.name):
         report(client, patient=True)
     assert client.calls == 6
     assert len(caplog.records) == 2
@@ -90,7 +90,7 @@ def test_bug_each_kind_of_work_warned_that_its_peer_had_never_listened(caplog: p
 def test_bug_end_of_an_outage_named_the_exception_that_was_handled(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log appends the exception that is being handled to each line."""
     handled: list[object] = []
-    monkeypatch.setattr(rpc.OUTAGE, "answered", lambda: handled.append(sys.exc_info()[1]))
+    monkeypatch.setattr(driver_log.OUTAGE, "answered", lambda: handled.append(sys.exc_info()[1]))
     with pytest.raises(errors.ServiceUnavailable):
         report(Client([no_queue()]), patient=False)
     assert handled == [None]
@@ -99,14 +99,14 @@ def test_bug_end_of_an_outage_named_the_exception_that_was_handled(monkeypatch: 
 @pytest.mark.parametrize("patient", [False, True])
 def test_a_peer_that_is_away_for_longer_is_named(monkeypatch: pytest.MonkeyPatch, patient: bool) -> None:
     seconds = itertools.count()
-    monkeypatch.setattr(rpc.OUTAGE, "_ticks", lambda: float(next(seconds)))
-    rpc.OUTAGE.failed("refused")
+    monkeypatch.setattr(driver_log.OUTAGE, "_ticks", lambda: float(next(seconds)))
+    driver_log.OUTAGE.failed("refused")
     client = Client([no_queue() for _ in range(1000)])
     with pytest.raises(errors.ServiceUnavailable) as caught:
         report(client, patient=patient)
     assert (
         str(caught.value)
-        == "delete_failed could not be delivered: no conductor service is connected to the message broker"
+        == "The request could not be delivered: no conductor service is connected to the message broker"
     )
     assert DEPENDENCY_UP.labels("broker")._value.get() == 1
     assert (client.calls > 1) == patient
