@@ -14,38 +14,6 @@ SECRET_TIMEOUT = 60.0
 _SINCE: Mapping[str, str] = {"conductor": "1.7", "compute": "1.3"}
 
 
-# What has become of a server, by the kind of the action.
-DONE: Mapping[str, str] = {
-    "stop": "stopped",
-    "start": "started",
-    "reboot_soft": "rebooted",
-    "reboot_hard": "rebooted",
-    "pause": "paused",
-    "unpause": "unpaused",
-    "suspend": "suspended",
-    "resume": "resumed",
-    "trigger_crash_dump": "interrupted for a crash dump",
-    "rescue": "rescued",
-    "unrescue": "unrescued",
-    "rebuild": "rebuilt",
-    "change_password": "given another password",
-    "attach_interface": "given the interface",
-    "detach_interface": "relieved of the interface",
-    "snapshot": "made into an image",
-    "backup": "backed up",
-    "shelve": "shelved",
-    "shelve_offload": "removed from its host",
-    "unshelve": "unshelved",
-    "resize": "resized",
-    "migrate": "migrated",
-    "live_migrate": "migrated live",
-    "confirm_resize": "confirmed at its new place",
-    "revert_resize": "brought back to its former place",
-    "soft_delete": "deleted",
-    "restore": "restored",
-}
-
-
 class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     """The value of the action's key in the body of the request. As in Nova, it is ignored if the action takes no
     arguments.
@@ -66,6 +34,7 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
     """An action, as the services need it.
 
     `kind`: unique; the kind of its task.
+    `done`: what has become of a server after it, for sentences: `stopped`.
     `name`: in instance actions. `refused_name`: in refusals.
     `key`: in the body of the request; empty for an action that has a route of its own.
     `arguments`: the type of the key's value. `variant`: selects one of the entries that share a key, by the arguments'
@@ -107,6 +76,7 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     kind: str
+    done: str
     name: str = "{kind}"
     key: str = "{name}"
     arguments: type[Arguments] = Arguments
@@ -142,11 +112,6 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for field in ("name", "key", "refused_name", "event", "policy", "notification"):
             msgspec.structs.force_setattr(self, field, getattr(self, field).format(kind=self.kind, name=self.name))
-
-    @property
-    def done(self) -> str:
-        """Returns what has become of a server after it: `stopped`, for sentences."""
-        return DONE[self.kind]
 
     @property
     def begins_in(self) -> frozenset[VmState]:

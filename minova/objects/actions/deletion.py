@@ -14,6 +14,7 @@ ENDED_BY_DELETION = tuple(
 )
 SOFT_DELETE = ServerAction(
     kind="soft_delete",
+    done="deleted",
     name="delete",
     key="",
     vm_states=frozenset(
@@ -35,6 +36,7 @@ SOFT_DELETE = ServerAction(
 )
 RESTORE = ServerAction(
     kind="restore",
+    done="restored",
     vm_states=frozenset({VmState.SOFT_DELETED}),
     progress=(TaskState.RESTORING,),
     ends_in=VmState.ACTIVE,

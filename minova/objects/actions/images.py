@@ -29,6 +29,7 @@ class CreateBackupArguments(CreateImageArguments, frozen=True, kw_only=True, for
 
 CREATE_IMAGE = ServerAction(
     kind="snapshot",
+    done="made into an image",
     name="createImage",
     arguments=CreateImageArguments,
     vm_states=frozenset({VmState.ACTIVE, VmState.STOPPED, VmState.PAUSED, VmState.SUSPENDED}),
@@ -48,6 +49,7 @@ CREATE_IMAGE = ServerAction(
 )
 CREATE_BACKUP = ServerAction(
     kind="backup",
+    done="backed up",
     name="createBackup",
     arguments=CreateBackupArguments,
     vm_states=CREATE_IMAGE.vm_states,

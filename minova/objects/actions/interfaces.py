@@ -7,6 +7,7 @@ from minova.objects.servers.states import VmState
 
 ATTACH_INTERFACE = ServerAction(
     kind="attach_interface",
+    done="given the interface",
     key="",
     vm_states=frozenset({VmState.ACTIVE, VmState.PAUSED, VmState.STOPPED}),
     progress=(),
@@ -19,6 +20,7 @@ ATTACH_INTERFACE = ServerAction(
 )
 DETACH_INTERFACE = ServerAction(
     kind="detach_interface",
+    done="relieved of the interface",
     key="",
     vm_states=ATTACH_INTERFACE.vm_states,
     progress=(),

@@ -49,6 +49,7 @@ BY_PHASES = ""
 
 RESIZE = ServerAction(
     kind="resize",
+    done="resized",
     arguments=ResizeArguments,
     vm_states=MOVABLE[MigrationType.RESIZE],
     progress=COLD_STEPS,
@@ -60,6 +61,7 @@ RESIZE = ServerAction(
 )
 MIGRATE = ServerAction(
     kind="migrate",
+    done="migrated",
     vm_states=MOVABLE[MigrationType.MIGRATION],
     progress=COLD_STEPS,
     ends_in=VmState.RESIZED,
@@ -71,6 +73,7 @@ MIGRATE = ServerAction(
 )
 LIVE_MIGRATE = ServerAction(
     kind="live_migrate",
+    done="migrated live",
     name="live-migration",
     key="os-migrateLive",
     refused_name="os-migrateLive",
@@ -86,6 +89,7 @@ LIVE_MIGRATE = ServerAction(
 )
 CONFIRM_RESIZE = ServerAction(
     kind="confirm_resize",
+    done="confirmed at its new place",
     name="confirmResize",
     vm_states=frozenset({VmState.RESIZED}),
     progress=(),
@@ -98,6 +102,7 @@ CONFIRM_RESIZE = ServerAction(
 )
 REVERT_RESIZE = ServerAction(
     kind="revert_resize",
+    done="brought back to its former place",
     name="revertResize",
     vm_states=frozenset({VmState.RESIZED}),
     progress=(TaskState.RESIZE_REVERTING,),

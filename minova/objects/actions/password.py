@@ -20,6 +20,7 @@ class ChangePasswordArguments(Arguments, frozen=True, kw_only=True, forbid_unkno
 
 CHANGE_PASSWORD = ServerAction(
     kind="change_password",
+    done="given another password",
     name="changePassword",
     arguments=ChangePasswordArguments,
     vm_states=frozenset({VmState.ACTIVE}),

@@ -20,6 +20,7 @@ class RebootArguments(Arguments, frozen=True, kw_only=True, forbid_unknown_field
 
 STOP = ServerAction(
     kind="stop",
+    done="stopped",
     key="os-stop",
     vm_states=frozenset({VmState.ACTIVE, VmState.ERROR}),
     progress=(TaskState.POWERING_OFF,),
@@ -29,6 +30,7 @@ STOP = ServerAction(
 )
 START = ServerAction(
     kind="start",
+    done="started",
     key="os-start",
     vm_states=frozenset({VmState.STOPPED}),
     progress=(TaskState.POWERING_ON,),
@@ -41,6 +43,7 @@ START = ServerAction(
 REBOOT_SOFT = ServerAction(
     forced="The guest did not shut down in time, and was rebooted hard.",
     kind="reboot_soft",
+    done="rebooted",
     name="reboot",
     arguments=RebootArguments,
     variant="SOFT",
@@ -56,6 +59,7 @@ REBOOT_SOFT = ServerAction(
 )
 PAUSE = ServerAction(
     kind="pause",
+    done="paused",
     vm_states=frozenset({VmState.ACTIVE}),
     progress=(TaskState.PAUSING,),
     ends_in=VmState.PAUSED,
@@ -64,6 +68,7 @@ PAUSE = ServerAction(
 )
 UNPAUSE = ServerAction(
     kind="unpause",
+    done="unpaused",
     vm_states=frozenset({VmState.PAUSED}),
     wakes=True,
     progress=(TaskState.UNPAUSING,),
@@ -73,6 +78,7 @@ UNPAUSE = ServerAction(
 )
 SUSPEND = ServerAction(
     kind="suspend",
+    done="suspended",
     vm_states=frozenset({VmState.ACTIVE}),
     progress=(TaskState.SUSPENDING,),
     ends_in=VmState.SUSPENDED,
@@ -82,6 +88,7 @@ SUSPEND = ServerAction(
 )
 RESUME = ServerAction(
     kind="resume",
+    done="resumed",
     vm_states=frozenset({VmState.SUSPENDED}),
     wakes=True,
     progress=(TaskState.RESUMING,),
@@ -93,6 +100,7 @@ RESUME = ServerAction(
 )
 REBOOT_HARD = ServerAction(
     kind="reboot_hard",
+    done="rebooted",
     name="reboot",
     arguments=RebootArguments,
     variant="HARD",
@@ -122,6 +130,7 @@ REBOOT_HARD = ServerAction(
 )
 TRIGGER_CRASH_DUMP = ServerAction(
     kind="trigger_crash_dump",
+    done="interrupted for a crash dump",
     vm_states=frozenset({VmState.ACTIVE, VmState.PAUSED, VmState.RESCUED, VmState.RESIZED, VmState.ERROR}),
     progress=(),
     ends_in=None,

@@ -51,6 +51,7 @@ class RebuiltServer(msgspec.Struct, frozen=True, kw_only=True):
 
 REBUILD = ServerAction(
     kind="rebuild",
+    done="rebuilt",
     arguments=RebuildArguments,
     vm_states=frozenset({VmState.ACTIVE, VmState.STOPPED, VmState.ERROR}),
     progress=(TaskState.REBUILDING, TaskState.REBUILD_BLOCK_DEVICE_MAPPING, TaskState.REBUILD_SPAWNING),

@@ -61,6 +61,7 @@ def _origins(image: Image) -> set[str]:
 
 RESCUE = ServerAction(
     kind="rescue",
+    done="rescued",
     arguments=RescueArguments,
     vm_states=frozenset({VmState.ACTIVE, VmState.STOPPED, VmState.ERROR}),
     progress=(TaskState.RESCUING,),
@@ -73,6 +74,7 @@ RESCUE = ServerAction(
 )
 UNRESCUE = ServerAction(
     kind="unrescue",
+    done="unrescued",
     vm_states=frozenset({VmState.RESCUED}),
     progress=(TaskState.UNRESCUING,),
     ends_in=VmState.ACTIVE,

@@ -6,6 +6,7 @@ from minova.objects.servers.states import TaskState, VmState
 
 SHELVE = ServerAction(
     kind="shelve",
+    done="shelved",
     vm_states=CREATE_IMAGE.vm_states,
     progress=(
         TaskState.SHELVING,
@@ -20,6 +21,7 @@ SHELVE = ServerAction(
 )
 SHELVE_OFFLOAD = ServerAction(
     kind="shelve_offload",
+    done="removed from its host",
     name="shelveOffload",
     vm_states=frozenset({VmState.SHELVED}),
     progress=(TaskState.SHELVING_OFFLOADING,),
@@ -32,6 +34,7 @@ SHELVE_OFFLOAD = ServerAction(
 # `conductor/actions/kinds/shelving.py`.
 UNSHELVE = ServerAction(
     kind="unshelve",
+    done="unshelved",
     vm_states=frozenset({VmState.SHELVED}),
     progress=(TaskState.UNSHELVING,),
     ends_in=VmState.ACTIVE,

@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
+from minova.cli.commands.server.actions import power as cli_power
 from minova.cli.registry import COMMANDS, LazyCommand
 from minova.cli.shell import Shell
 from minova.cmd import manage
+from minova.objects.actions import power
 from minova.scheduler.weights import Weigher
 from tests.benchmarks.command_line import Option, parse
 from tests.unit.docs.test_documents import EXAMPLES, PAGES, ROOT
@@ -111,6 +113,22 @@ def test_the_weigher_of_the_page_works(monkeypatch: pytest.MonkeyPatch) -> None:
     cls: type[Weigher] = names["HALF_FULL"][0]
     assert cls.option == names["OPTION"].dest
     check_weigher(*names["HALF_FULL"])
+
+
+def test_the_entry_and_the_command_on_the_page_of_actions_are_those_of_the_code() -> None:
+    entry, *_, command, _ = blocks(ROOT / "docs/developers/add-a-server-action.md", "python")
+    names = dict(vars(power))
+    exec(compile(entry, "entry", "exec"), names)
+    assert names["PAUSE"] == power.PAUSE
+    names = dict(vars(cli_power))
+    exec(compile(command, "command", "exec"), names)
+    on_page, real = names["ServerPause"], cli_power.ServerPause
+    assert (on_page.__doc__, on_page.key, on_page.status, on_page.done) == (
+        real.__doc__,
+        real.key,
+        real.status,
+        real.done,
+    )
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------
