@@ -26,8 +26,12 @@ from tests.unit.docs.test_documents import EXAMPLES, PAGES, ROOT
 from tests.unit.scheduler.filters.cases import Case, check
 from tests.unit.scheduler.weights.test_all_weighers import test_weigher as check_weigher
 
-# A CHANGELOG tells of commands that were.
-CURRENT = [page for page in PAGES if page.name != "CHANGELOG.md" and "decisions" not in page.parts]
+# Lists of changes tell of commands that were.
+CURRENT = [
+    page
+    for page in PAGES
+    if page.name != "CHANGELOG.md" and not page.name.startswith("changes-") and "decisions" not in page.parts
+]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MADE = {path.removesuffix(".py").replace("/", ".") for path in EXAMPLES}
 # Commands that a walk-through makes.
