@@ -23,7 +23,7 @@ from minova.conductor.actions.kinds.deletion import Deletions
 from minova.conductor.actions.kinds.interfaces import ServerInterfaces
 from minova.conductor.actions.kinds.moves import Confirmations, MovePreviews
 from minova.conductor.actions.kinds.shelving import ShelvedOffloads
-from minova.conductor.actions.registry import action_kinds
+from minova.conductor.actions.registry import action_kinds, of_every_kind
 from minova.conductor.catalogue.aggregates import Aggregates
 from minova.conductor.catalogue.flavors import Flavors
 from minova.conductor.catalogue.image_caching import ImageCaching
@@ -238,7 +238,7 @@ def make_manager(
     start_moves = StartMoves(conf, worker, scheduler, computes, liveness, groups, quotas, move_changes, moves)
     kinds = action_kinds(conf, worker, quotas, images, attachments, builds, start_moves, dry_runs or scheduler)
     begins = BeginActions(conf, worker, computes, kinds)
-    ends = EndActions(worker, kinds, attachments, begins)
+    ends = EndActions(worker, kinds, of_every_kind(worker, attachments), begins)
     action_reports = ActionReports(worker, kinds, begins, ends)
     actions = ServerActions(worker, liveness, quotas, kinds, begins, ends, action_reports, levels=levels)
     terminate = Terminate(conf, worker, computes, liveness, hints, ends.abandon)

@@ -14,6 +14,7 @@ from oslo_config import cfg
 
 from minova import errors
 from minova.compute.actions.action_run import ActionEnded, ActionProgress, ActionRun, Operation
+from minova.compute.actions.deletion import GuestDeletion
 from minova.compute.actions.image_fetch import ImageFetch
 from minova.compute.actions.images import Snapshots
 from minova.compute.actions.interfaces import GuestInterfaces
@@ -27,7 +28,6 @@ from minova.compute.images.source import ImageSource
 from minova.compute.instances.base_images import BaseImages
 from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
 from minova.contracts.conductor import ConductorApi
-from minova.objects.actions.deletion import RESTORE, SOFT_DELETE
 from minova.objects.actions.table import BY_KIND
 from minova.objects.servers.states import PowerState
 from minova.virt.driver import ComputeDriver
@@ -62,8 +62,7 @@ class Operations:
             **GuestInterfaces(driver, power, progress, waiter).operations(),
             **snapshots.operations(),
             **GuestShelving(driver, power, snapshots, disks, secrets).operations(),
-            SOFT_DELETE.kind: power.stop,
-            RESTORE.kind: power.start,
+            **GuestDeletion(power).operations(),
         }
 
     def run(self, kind: str, run: ActionRun) -> PowerState:

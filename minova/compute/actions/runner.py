@@ -36,7 +36,6 @@ from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.actions.action import SECRET_TIMEOUT, ServerAction
 from minova.objects.actions.host_arguments import HostArguments
-from minova.objects.actions.shelving import SHELVE_OFFLOAD
 from minova.objects.actions.table import BY_KIND
 from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.failures import kind_of
@@ -299,7 +298,7 @@ class InstanceActions:
 
     def _record(self, ctx: RequestContext, action: ServerAction, instance: Instance, result: Result) -> None:
         """Records the end of the action beside the guest, before a conductor hears of it."""
-        if action is SHELVE_OFFLOAD and result.reason is None:
+        if action.leaves_host and result.reason is None:
             return  # the guest is removed
         after = instance
         if result.reason is None:
@@ -447,7 +446,7 @@ class InstanceActions:
         LOG.info("Instance %s was %s", uuid, action.done)
         for tracker in self._nodes.trackers():
             tracked = tracker.holds(uuid)
-            if tracked is not None and action is SHELVE_OFFLOAD:
+            if tracked is not None and action.leaves_host:
                 # An audit has counted the instance again from its row before the row was updated.
                 self._nodes.release(ctx, uuid)
             elif tracked is not None:

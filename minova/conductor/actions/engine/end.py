@@ -11,13 +11,11 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.actions.engine.begin import BeginActions
-from minova.conductor.actions.engine.in_progress import LockedAction
-from minova.conductor.actions.engine.kind import ActionKind
+from minova.conductor.actions.engine.in_progress import Ending, LockedAction
+from minova.conductor.actions.engine.kind import ActionKind, EveryKind
 from minova.conductor.actions.engine.payload import records_of
-from minova.conductor.network.attachments import Attachments
 from minova.conductor.notifications.instances import note, note_image
 from minova.conductor.servers.finish import announce_hosts
-from minova.conductor.servers.server_images import columns_without_shelved_image
 from minova.conductor.tasks.worker import TaskWorker
 from minova.db.models import Task, TaskStep
 from minova.db.servers import actions, instances, state_changes, tasks
@@ -34,18 +32,6 @@ LOG = logging.getLogger(__name__)
 FAILED = "ServerActionFailed"
 
 
-class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """An action that ends with its instance in vm_state `after`. `values`: further columns of the instance. `kept`: the
-    guest was left as it was.
-    """
-
-    locked: LockedAction
-    after: VmState
-    values: dict[str, Any] = {}
-    kept: bool = False
-    kept_disks: bool = False
-
-
 class Transition(NamedTuple):
     """A change of state, with further columns of the instance."""
 
@@ -55,12 +41,14 @@ class Transition(NamedTuple):
 
 
 class EndActions:
+    """`every`: what the families do after the success of actions of any kind."""
+
     def __init__(
-        self, worker: TaskWorker, kinds: Mapping[str, ActionKind], attachments: Attachments, begins: BeginActions
+        self, worker: TaskWorker, kinds: Mapping[str, ActionKind], every: Sequence[EveryKind], begins: BeginActions
     ) -> None:
         self._worker = worker
         self._kinds = kinds
-        self._attachments = attachments
+        self._every = every
         self._begins = begins
 
     def fail(
@@ -112,6 +100,8 @@ class EndActions:
         actions.end(session, action_ids, at, error=error)
         for ending in endings:
             self._finish(session, ending, error)
+        for each in self._every if error is None else ():
+            each.ended(session, endings)
         tasks.remove(session, [ending.locked.instance.uuid for ending in endings])
         shown = {ending.locked.instance.host for ending in endings if _is_shown_by_host_tables(ending)}
         announce_hosts(session, shown, now)
@@ -175,9 +165,6 @@ class EndActions:
         if error is not None:
             task_state = ending.locked.instance.state[1]
             self._kinds[action.kind].undo(session, ending.locked.task, task_state, kept_disks=ending.kept_disks)
-        elif action.redefines_domain and not ending.kept:
-            # The new domain does not have the interfaces of these ports.
-            self._attachments.release_pending_delete(session, uuid)
         is_silent = action.ends_in is None or action.leaves_host
         if error is None and action.notification and is_silent:
             # For these actions the change of state does not show success, or no longer names the host.
@@ -195,8 +182,8 @@ class EndActions:
             if ending.after is not VmState.ERROR:
                 values["has_fault"] = False
             values |= self._kinds[locked.action.kind].succeeded(session, locked, ending.after)
-            if locked.action.progress:
-                values |= columns_without_shelved_image(session, locked.instance, ending.after)
+            for each in self._every:
+                values |= each.succeeded(session, ending)
         return values
 
 

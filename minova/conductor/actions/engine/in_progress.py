@@ -1,6 +1,7 @@
 """Server actions in progress, each locked with its instance and its task."""
 
 from collections.abc import Collection
+from typing import Any
 
 import msgspec
 from sqlalchemy.orm import Session
@@ -12,6 +13,7 @@ from minova.db.servers import actions, instances, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.actions.action import ServerAction
 from minova.objects.actions.table import BY_KIND
+from minova.objects.servers.states import VmState
 
 
 class LockedAction(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +26,18 @@ class LockedAction(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def payload(self) -> ActionPayload:
         return payload_of(self.task)
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """An action that ends with its instance in vm_state `after`. `values`: further columns of the instance. `kept`: the
+    guest was left as it was. `kept_disks`: its host says that the guest still has the disks of before.
+    """
+
+    locked: LockedAction
+    after: VmState
+    values: dict[str, Any] = {}
+    kept: bool = False
+    kept_disks: bool = False
 
 
 def lock(session: Session, instance_uuid: str) -> LockedAction | None:

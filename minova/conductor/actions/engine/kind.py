@@ -3,14 +3,14 @@ those that it needs. The defaults do nothing.
 
     request   parse -> starts_elsewhere -> preflight -> [ require -> queue -> co_ending_actions -> prepare ]  -> host
     the guest is about to be changed (`changes_at`)   [ changes ]
-    success   [ succeeded -> follower ]
+    success   [ succeeded -> `EveryKind` -> follower ]
     failure   [ failed -> undo -> follower ]
     ended by another action, a deletion or an administrator   [ undo ]
 
 What stands in brackets runs in one transaction.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.codecs import Decoder
-from minova.conductor.actions.engine.in_progress import LockedAction
+from minova.conductor.actions.engine.in_progress import Ending, LockedAction
 from minova.conductor.actions.engine.payload import ActionPayload, QueuedAction
 from minova.conductor.tasks.races import Races
 from minova.context import RequestContext
@@ -135,6 +135,17 @@ class ActionKind:
     def follower(self, session: Session, locked: LockedAction, failure: Failure | None) -> ActionRequest | None:
         """Returns the action to begin in the transaction in which this one ends. `failure` None: it has succeeded."""
         return None
+
+
+class EveryKind:
+    """What a family does after the success of an action of any kind, such as to release what it held for the server."""
+
+    def succeeded(self, session: Session, ending: Ending) -> dict[str, Any]:
+        """Returns further columns of the instance, which change with its state."""
+        return {}
+
+    def ended(self, session: Session, endings: Sequence[Ending]) -> None:
+        """The instances have their new states."""
 
 
 def parsed(decoder: Decoder[S], arguments: Mapping[str, Any]) -> S:

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.actions.engine.begin import BACKOFF, BeginActions
-from minova.conductor.actions.engine.end import EndActions, Ending
-from minova.conductor.actions.engine.in_progress import LockedAction, is_on, lock_all, lock_on, locked_instance
+from minova.conductor.actions.engine.end import EndActions
+from minova.conductor.actions.engine.in_progress import Ending, LockedAction, is_on, lock_all, lock_on, locked_instance
 from minova.conductor.actions.engine.kind import ActionKind
 from minova.conductor.actions.engine.payload import ActionPayload
 from minova.conductor.notifications.instances import note
@@ -21,12 +21,11 @@ from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.computes.actions import ActionReportsApi
 from minova.db.models import Task, TaskStep
-from minova.db.servers import actions, chosen_hardware, migrations, state_changes, tasks
+from minova.db.servers import actions, chosen_hardware, state_changes, tasks
 from minova.objects.actions.action import ServerAction
 from minova.objects.actions.table import ACTIONS, BY_KIND
 from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.failures import Failure, said_by_agent
-from minova.objects.servers.migration import Hold
 from minova.objects.servers.states import PowerState, TaskState
 
 LOG = logging.getLogger(__name__)
@@ -234,9 +233,6 @@ class ActionReports(ActionReportsApi):
         chosen_hardware.record(session, chosen, self._worker.at())
         for text, forced in _forced(reports, endings).items():
             actions.explain_success(session, forced, text)
-        started = [uuid for uuid, ending in endings.items() if _has_started(ending)]
-        if started:
-            migrations.change_holds(session, started, Hold.NONE, self._worker.at(), self._worker.now())
         return [None] * len(reports)
 
     def _reopened(self, session: Session, report: Success) -> LockedAction | None:
@@ -271,12 +267,6 @@ def _forced(reports: Sequence[Success], endings: Mapping[str, Ending]) -> dict[s
         if report.forced and ending is not None and ending.locked.task.action_id == report.action_id:
             action_ids.setdefault(ending.locked.action.forced, []).append(report.action_id)
     return action_ids
-
-
-def _has_started(ending: Ending) -> bool:
-    """Whether the action has started the guest from its disks, which shows that they are there."""
-    opened = ending.locked.action.opens_disk and not ending.kept
-    return opened and ending.values["power_state"] == PowerState.RUNNING
 
 
 def _power_state(number: int | None) -> PowerState | None:

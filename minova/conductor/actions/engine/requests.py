@@ -22,8 +22,8 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.actions.engine.begin import BACKOFF, ActionMessage, BeginActions, Cancellation
-from minova.conductor.actions.engine.end import EndActions, Ending
-from minova.conductor.actions.engine.in_progress import LockedAction, lock, locked_instance
+from minova.conductor.actions.engine.end import EndActions
+from minova.conductor.actions.engine.in_progress import Ending, LockedAction, lock, locked_instance
 from minova.conductor.actions.engine.kind import ActionKind, ActionRequest
 from minova.conductor.actions.engine.reports import OVERDUE, ActionReports
 from minova.conductor.hosts.liveness import Liveness

@@ -2,7 +2,7 @@
 it: until then it only has its record.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.codecs import Decoder
-from minova.conductor.actions.engine.in_progress import LockedAction, context_of, locked_instance
-from minova.conductor.actions.engine.kind import ActionKind, ActionRequest, parsed
+from minova.conductor.actions.engine.in_progress import Ending, LockedAction, context_of, locked_instance
+from minova.conductor.actions.engine.kind import ActionKind, ActionRequest, EveryKind, parsed
 from minova.conductor.actions.engine.payload import ActionPayload, QueuedAction, payload_of
 from minova.conductor.actions.engine.requests import ServerActions
 from minova.conductor.network.attachments import Attachments
@@ -139,6 +139,18 @@ class Detach(InterfaceKind):
         else:
             self._attachments.require(session, request.instance_uuid, detachment.port_id)
         return detachment.port_id
+
+
+class PendingInterfaces(EveryKind):
+    """Releases the ports that were to be deleted: a domain that is defined anew does not have their interfaces."""
+
+    def __init__(self, attachments: Attachments) -> None:
+        self._attachments = attachments
+
+    def ended(self, session: Session, endings: Sequence[Ending]) -> None:
+        for ending in endings:
+            if ending.locked.action.redefines_domain and not ending.kept:
+                self._attachments.release_pending_delete(session, ending.locked.instance.uuid)
 
 
 class ServerInterfaces(DeletePortsApi, DetachedInterfacesApi):

@@ -3,7 +3,7 @@
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.codecs import Decoder
-from minova.conductor.actions.engine.in_progress import locked_instance
-from minova.conductor.actions.engine.kind import ActionKind, ActionRequest, parsed
+from minova.conductor.actions.engine.in_progress import Ending, locked_instance
+from minova.conductor.actions.engine.kind import ActionKind, ActionRequest, EveryKind, parsed
 from minova.conductor.actions.engine.requests import ServerActions, require_allowed
 from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.moves.start import Begun, RequestedMove, StartMoves
@@ -31,8 +31,9 @@ from minova.objects.actions.moves import CONFIRM_RESIZE, LIVE_MIGRATE, MIGRATE, 
 from minova.objects.actions.table import BY_KIND
 from minova.objects.catalogue import disk_config
 from minova.objects.requests.diagnosis import ScheduleAnswer
-from minova.objects.servers.migration import MigrationType
+from minova.objects.servers.migration import Hold, MigrationType
 from minova.objects.servers.moves import MoveMessage
+from minova.objects.servers.states import PowerState
 
 LOG = logging.getLogger(__name__)
 # The most moves that one round confirms, and the seconds between two rounds.
@@ -142,6 +143,23 @@ class Settle(_Begun):
         if message is not None:
             self._moves.send(request.ctx, message)
         return True
+
+
+class ProvenDisks(EveryKind):
+    """A guest that was started from its disks shows that they are there, so nothing holds unproven copies any more."""
+
+    def __init__(self, worker: TaskWorker) -> None:
+        self._worker = worker
+
+    def ended(self, session: Session, endings: Sequence[Ending]) -> None:
+        started = [ending.locked.instance.uuid for ending in endings if _has_started(ending)]
+        if started:
+            migrations.change_holds(session, started, Hold.NONE, self._worker.at(), self._worker.now())
+
+
+def _has_started(ending: Ending) -> bool:
+    opened = ending.locked.action.opens_disk and not ending.kept
+    return opened and ending.values.get("power_state") == PowerState.RUNNING
 
 
 class Confirmations:

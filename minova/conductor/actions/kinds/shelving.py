@@ -21,8 +21,8 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.codecs import Decoder
-from minova.conductor.actions.engine.in_progress import LockedAction, context_of, locked_instance
-from minova.conductor.actions.engine.kind import ActionKind, ActionRequest, parsed
+from minova.conductor.actions.engine.in_progress import Ending, LockedAction, context_of, locked_instance
+from minova.conductor.actions.engine.kind import ActionKind, ActionRequest, EveryKind, parsed
 from minova.conductor.actions.engine.payload import ActionPayload
 from minova.conductor.actions.engine.requests import ServerActions
 from minova.conductor.actions.kinds.images import MakesImage
@@ -30,7 +30,7 @@ from minova.conductor.catalogue.images import Images
 from minova.conductor.servers.build import SCHEDULE_WAIT, BuildInstances
 from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.servers.present_needs import needs_now
-from minova.conductor.servers.server_images import has_shelved_image, remove_image
+from minova.conductor.servers.server_images import columns_without_shelved_image, has_shelved_image, remove_image
 from minova.conductor.tasks.pools import WorkKind
 from minova.conductor.tasks.worker import TaskWorker
 from minova.context import service_context
@@ -111,7 +111,7 @@ class ShelveOffload(ActionKind):
 
 
 class Unshelve(ActionKind):
-    """Of a server that is still on its host. A server without a host is scheduled and built."""
+    """Starts a server that is still on its host. A server without a host is scheduled and built."""
 
     def __init__(self, conf: cfg.ConfigOpts, worker: TaskWorker, builds: BuildInstances) -> None:
         self._conf = conf
@@ -205,6 +205,15 @@ class Unshelve(ActionKind):
         }
         tasks.insert_rows(session, [row], now)
         return reservation_id
+
+
+class ShelvedImages(EveryKind):
+    """Removes the image of a shelving when its server does not need it any more."""
+
+    def succeeded(self, session: Session, ending: Ending) -> dict[str, Any]:
+        if not ending.locked.action.progress:
+            return {}
+        return columns_without_shelved_image(session, ending.locked.instance, ending.after)
 
 
 class ShelvedOffloads:

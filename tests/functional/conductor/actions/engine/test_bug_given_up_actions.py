@@ -12,6 +12,7 @@ import pytest
 
 from minova import metrics
 from minova.conductor.actions.engine.reports import _ACCEPTED_LATE
+from minova.conductor.network.attachments import Attachments
 from minova.db import models
 from minova.objects.actions.action import ServerAction
 from minova.objects.actions.deletion import SOFT_DELETE
@@ -233,13 +234,14 @@ def test_a_soft_deletion_asks_a_compute_whose_hypervisor_is_away(harness: Conduc
     assert harness.hosts["a"].actions[-1][:2] == ("soft_delete", uuid)
 
 
-def test_ports_that_wait_for_a_new_domain_stay_while_the_old_one_is_kept(harness: ConductorHarness) -> None:
+def test_ports_that_wait_for_a_new_domain_stay_while_the_old_one_is_kept(
+    harness: ConductorHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The guest that runs already may still have their interfaces."""
     uuid = harness.active()
     harness.bring_to(uuid, VmState.STOPPED)
     released = []
-    ends = harness.conductor.collaborators.action_reports._ends
-    ends._attachments.release_pending_delete = lambda *args: released.append(args)  # type: ignore[method-assign]
+    monkeypatch.setattr(Attachments, "release_pending_delete", lambda self, *args: released.append(args))
     for kept in (True, False):
         asked: dict[str, Any] = {"instance_uuid": uuid, "action_id": harness.act(uuid, "start"), "host": "a"}
         harness.conductor.action_succeeded(CTX, **asked, power_state=PowerState.RUNNING, kept=kept)
