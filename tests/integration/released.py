@@ -11,13 +11,16 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 COMMIT = "d8f8a1a"
+# Before the wire of 0.2.0 got one message for all actions. No release, but clouds may run it.
+BEFORE_RUN_ACTION = "89a19cb"
 PROGRAM = "import sys; from {module} import {function}; sys.argv[0] = {name!r}; sys.exit({function}())"
 
 
 class Release:
     """Made in `folder` from the repository's history. Raises AssertionError if the clone is too shallow to hold it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, commit: str = COMMIT) -> None:
+        self._commit = commit
         self.source = folder / "source"
         self.site = folder / "site"
         self._unpack()
@@ -28,10 +31,10 @@ class Release:
         self._install(setup["metadata"]["version"])
 
     def _unpack(self) -> None:
-        command = ["git", "-C", str(ROOT), "archive", COMMIT]
+        command = ["git", "-C", str(ROOT), "archive", self._commit]
         done = subprocess.run(command, capture_output=True, check=False)
         assert done.returncode == 0, (
-            f"The last release, commit {COMMIT}, is not in this clone: fetch the whole history (git fetch --unshallow).\n"
+            f"The last release, commit {self._commit}, is not in this clone: fetch the whole history (git fetch --unshallow).\n"
             f"{done.stderr.decode()}"
         )
         self.source.mkdir(parents=True)

@@ -18,7 +18,7 @@ import urllib3
 
 from tests.cluster import wait_for
 from tests.integration.deployment import Executable
-from tests.integration.released import Release
+from tests.integration.released import BEFORE_RUN_ACTION, Release
 from tests.servers.private_server import free_ports
 
 pytestmark = pytest.mark.timeout(600)
@@ -90,7 +90,7 @@ class Cloud:
         for name, executable in self.old.items():
             executable.start()
             self.running[name] = executable
-        wait_for("the old release", lambda: all(self._works(name) for name in self.old), START)
+        wait_for("the old release", lambda: all(self.works(name) for name in self.old), START)
 
     def restart(self, name: str) -> None:
         """The same release again."""
@@ -107,13 +107,13 @@ class Cloud:
         new = self.new[name]
         new.start()
         self.running[name] = new
-        wait_for(f"the new {name}", lambda: self._works(name), START)
+        wait_for(f"the new {name}", lambda: self.works(name), START)
 
     def is_old_api(self, url: str) -> bool:
         name = f"api-{self.urls.index(url) + 1}"
         return self.running[name] is self.old[name]
 
-    def _works(self, name: str) -> bool:
+    def works(self, name: str) -> bool:
         if not name.startswith("api-"):
             return STARTED in self.running[name].log
         try:
@@ -285,3 +285,43 @@ def test_bug_rolling_upgrade_each_service_in_turn_under_load(cloud: Cloud, order
     for executable in (*cloud.old.values(), *cloud.new.values()):
         assert "UnsupportedVersion" not in executable.log
         assert "PeerTooOld" not in executable.log
+
+
+def test_servers_of_the_commit_before_run_action_go_on_after_all_services_were_replaced(
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    fresh_rabbit_url: Callable[[], str],
+    fresh_postgresql_url: Callable[[], str],
+) -> None:
+    """Its services say that they are of 0.2.0, but have a method for each action. So all are stopped first."""
+    release = Release(tmp_path_factory.mktemp("before"), BEFORE_RUN_ACTION)
+    cloud = Cloud(tmp_path, release, fresh_rabbit_url(), fresh_postgresql_url())
+    try:
+        cloud.old["conductor-1"].manage("db", "upgrade")
+        cloud.start()
+        client = Client(cloud.urls, cloud.is_old_api)
+        hosts = {("nova-compute", host) for host in HOSTS}
+        wait_for("every old compute up", lambda: hosts <= client.services_up(), START)
+        image = stocked(client)
+        earlier = client.create("earlier", image)
+        wait_for("a server of that commit", lambda: client.statuses().get(str(earlier)) == "ACTIVE", 90)
+        for name in cloud.old:
+            assert cloud.running[name].stop() == 0, name
+        cloud.new["conductor-1"].manage("db", "upgrade")
+        for name, executable in cloud.new.items():
+            executable.start()
+            cloud.running[name] = executable
+        wait_for("the new services", lambda: all(cloud.works(name) for name in cloud.new), START)
+        wait_for("every new compute up", lambda: hosts <= client.services_up(), START)
+        for key, status in (("pause", "PAUSED"), ("unpause", "ACTIVE"), ("os-stop", "SHUTOFF"), ("os-start", "ACTIVE")):
+            client.ask("POST", f"/v2.1/servers/{earlier}/action", {key: None})
+            wait_for(key, lambda: client.statuses().get(str(earlier)) == status, 60)  # noqa: B023
+        later = client.create("later", image)
+        wait_for("a new server", lambda: client.statuses().get(str(later)) == "ACTIVE", 90)
+        client.ask("DELETE", f"/v2.1/servers/{earlier}")
+        wait_for("its deletion", lambda: client.statuses() == {later: "ACTIVE"}, 60)
+        assert client.failures == []
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{cloud.logs()}") from None
+    finally:
+        cloud.close()
