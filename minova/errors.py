@@ -77,11 +77,9 @@ class ImageChanged(Conflict):
 
 
 class StaleAttempt(Conflict):
-    """A compute reports on a build attempt that it no longer owns (fence of section 4 of the design)."""
-
-
-class GuestIsNewer(StaleAttempt):
-    """The host has a guest of a later attempt: the database that requests this one is older. The guest stays."""
+    """A compute reports on a build attempt that it no longer owns (fence of section 4 of the design). A conductor says so, or a deletion
+    has come; the host then reports nothing more. A driver raises DisksOfAnotherHost or GuestIsNewer, which are reported.
+    """
 
 
 class HostIdentityConflict(Conflict):
@@ -272,6 +270,14 @@ class LiveMigrationAborted(HypervisorError):
 
 class PostCopyFailed(HypervisorError):
     """The guest runs at its destination, but the rest of its memory does not arrive. Neither side can continue it."""
+
+
+class GuestIsNewer(GuestStateUnexpected):
+    """The host has a guest of a later attempt: the database that requests this one is older. The guest stays."""
+
+
+class DisksOfAnotherHost(HypervisorError):
+    """Another host, or a later attempt, has the disks of the guest."""
 
 
 class GuestDiskFull(GuestStateUnexpected):

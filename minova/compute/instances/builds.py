@@ -143,7 +143,7 @@ class Builder:
         try:
             with metrics.timed(metrics.BUILD_SECONDS):
                 power_state, built_before = self._build(ctx, message)
-        except errors.StaleAttempt as error:
+        except (errors.StaleAttempt, errors.GuestIsNewer) as error:
             LOG.info("Attempt %d of instance %s is not ours any more: %s", attempt, instance_uuid, error)
             return Outcome(end=End.STALE)
         except errors.MinovaError as error:

@@ -40,15 +40,23 @@ class PhaseCheck:
         self._last = clock()
 
     def __call__(self) -> None:
-        if self.cancelled.is_set():
-            raise errors.StaleAttempt("the server is being deleted")
+        self._require_kept()
         if self._clock() - self._last < BEAT:
             return
         self._last = self._clock()
+        self.require_wanted()
+
+    def require_wanted(self) -> None:
+        """Asks a conductor now. Raises as `__call__`."""
+        self._require_kept()
         try:
             self._begin()
         except errors.ServiceUnavailable as error:
             LOG.debug("A later sign of life may arrive: %s", error)
+
+    def _require_kept(self) -> None:
+        if self.cancelled.is_set():
+            raise errors.StaleAttempt("the server is being deleted")
 
 
 class MoveRunner:
@@ -104,16 +112,16 @@ class MoveRunner:
             running.cancelled.set()
 
     def _result(self, ctx: RequestContext, move: MoveMessage, check: PhaseCheck) -> PhaseResult:
-        """Raises StaleAttempt if the move has left this phase meanwhile."""
+        """Raises StaleAttempt if the move has left this phase meanwhile, or the server is being deleted."""
         phase = self._phases.get(move.phase)
         LOG.info("Move %s of instance %s: %s", move.migration.uuid, move.instance.uuid, move.phase)
         try:
             if phase is None:
                 raise errors.Conflict(f"this host knows no phase {move.phase}")
             return phase(ctx, move, check)
-        except errors.StaleAttempt:
-            raise
         except Exception as error:
+            if isinstance(error, errors.StaleAttempt):
+                check.require_wanted()  # another fence than that of the phase may have refused
             LOG.warning(
                 "Move %s of instance %s failed in %s: %s",
                 move.migration.uuid,

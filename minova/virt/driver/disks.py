@@ -34,7 +34,7 @@ class DiskDriver(Protocol):
         """Make the disks of an evacuated server this host's, if they are on storage that this host shares with the one
         that is down, where the guest was in `old_attempt`. Returns False if there are none: they are to be made anew. Idempotent.
 
-        Raises StaleAttempt if a later attempt has them. Raises HypervisorError if there are disks and it is not known
+        Raises DisksOfAnotherHost if a later attempt has them. Raises HypervisorError if there are disks and it is not known
         whose they are, or a hypervisor has them open; also if this host has made them before the server left it.
         """
         ...

@@ -76,7 +76,7 @@ class DomainDriver(Protocol):
         the disks are there, as `take_over` has found them. `copies_image`: the disk must not depend on the image, which
         is not the one that the server's row names.
 
-        Raises StaleAttempt if a later attempt on another host has made the disks on shared storage. Raises GuestIsNewer
+        Raises DisksOfAnotherHost if a later attempt on another host has made the disks on shared storage. Raises GuestIsNewer
         if a later attempt has made the domain; then nothing is changed.
         """
         ...
@@ -91,7 +91,7 @@ class DomainDriver(Protocol):
         """Make the disks of a domain anew from the instance's image and define it anew; it is off then, and its saved
         memory is removed. Idempotent. `replaces` is called before the first disk, TPM or firmware variables of the former guest go.
 
-        Raises StaleAttempt if another host has made its disks since. Raises ImageUnacceptable or DiskFull if a disk
+        Raises DisksOfAnotherHost if another host has made its disks since. Raises ImageUnacceptable or DiskFull if a disk
         cannot be made.
         """
         ...

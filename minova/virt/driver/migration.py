@@ -50,7 +50,7 @@ class MigrationDriver(Protocol):
         """Serve the files of the guest, which is off, for reading, to the holder of the key, until `stop_export` or the end of
         this process. Idempotent: a repeat returns what is served, or serves it anew with this key.
 
-        Raises GuestStateUnexpected if the guest is not off, StaleAttempt if another host has made its disks since.
+        Raises GuestStateUnexpected if the guest is not off, DisksOfAnotherHost if another host has made its disks since.
         """
         ...
 
@@ -76,7 +76,7 @@ class MigrationDriver(Protocol):
         wait until this returns. `before`: the flavor of the disks at the source; None: the instance's.
 
         Raises HardwareNotOffered if this host cannot run the guest, HypervisorError if a file is not one that this guest can have,
-        DiskFull, StaleAttempt if a later attempt has made the disks, SavedMemoryKept if its saved memory does not fit the flavor.
+        DiskFull, DisksOfAnotherHost if a later attempt has made the disks, SavedMemoryKept if its saved memory does not fit the flavor.
         """
         ...
 
@@ -89,7 +89,7 @@ class MigrationDriver(Protocol):
         Saved memory that was here before is removed if the disks have been another attempt's since: it is older than they are.
         `stayed_off`: the guest has not run in that attempt, so its memory stays.
 
-        The instance's row must name this host. Raises NotFound if there are no disks, StaleAttempt if a later attempt has
+        The instance's row must name this host. Raises NotFound if there are no disks, DisksOfAnotherHost if a later attempt has
         made them, GuestStateUnexpected if the guest runs in another attempt.
         """
         ...

@@ -41,7 +41,7 @@ class PowerDriver(Protocol):
         """Run the guest of a stopped instance. One that runs is left running, the CPUs of a paused one go on, and one whose
         memory is saved goes on from it. Any other is defined anew and boots, as by `hard_reboot`.
 
-        Raises StaleAttempt if another host has made its disks since.
+        Raises DisksOfAnotherHost if another host has made its disks since.
         """
         ...
 
@@ -49,7 +49,7 @@ class PowerDriver(Protocol):
         """Destroy the domain, its saved memory and its rescue disk, define it anew and run it; its disks stay. The
         domain need not exist.
 
-        Raises StaleAttempt if another host has made its disks since.
+        Raises DisksOfAnotherHost if another host has made its disks since.
         """
         ...
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from minova.errors import HypervisorError, StaleAttempt
+from minova.errors import DisksOfAnotherHost, HypervisorError
 from minova.objects.servers.states import PowerState
 from minova.virt.driver.domains import RowHost
 from tests.integration.virt.test_guest import instance, load
@@ -18,7 +18,7 @@ def test_the_clean_up_of_one_host_leaves_the_guest_of_the_other(guest_image: Pat
         guest = instance()
         for number, driver in enumerate((first, second), start=1):
             driver.prepare(guest, driver.available_nodes()[0], number, guest_image)
-        with pytest.raises(StaleAttempt, match="now of host hv2"):
+        with pytest.raises(DisksOfAnotherHost, match="now of host hv2"):
             first.power_on(guest)
         second.power_on(guest)
         first.destroy(guest.uuid, RowHost(host="hv2"))
@@ -43,7 +43,7 @@ def test_a_hard_reboot_takes_the_disks_that_a_broken_migration_has_left(guest_im
         first.power_off(guest.uuid)
         for _ in range(2):
             assert second.hard_reboot(moved) is PowerState.RUNNING
-        with pytest.raises(StaleAttempt, match="now of host hv2"):
+        with pytest.raises(DisksOfAnotherHost, match="now of host hv2"):
             first.power_on(guest)
         second.destroy(guest.uuid, RowHost(host="hv2"))
         first.destroy(guest.uuid, RowHost(host=None))

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from minova.errors import GuestStateUnexpected, HypervisorError, SavedMemoryKept, StaleAttempt
+from minova.errors import DisksOfAnotherHost, GuestIsNewer, GuestStateUnexpected, HypervisorError, SavedMemoryKept
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.disk_export import DiskExport, TransferKey
@@ -221,7 +221,7 @@ def test_a_resize_on_the_same_host_keeps_the_disk(sides: tuple[Side, Side]) -> N
     )
     one.driver.define_moved(large, one.node, 2)
     assert virtual_size(one.disks(guest) / "disk", "qcow2") == 2 << 30
-    with pytest.raises(StaleAttempt):
+    with pytest.raises(GuestIsNewer):
         one.driver.define_moved(guest, one.node, 1)
     assert holds(one, guest, 7)
 
@@ -237,7 +237,7 @@ def test_shared_disks_are_handed_over_and_not_copied(tmp_path: Path, guest_image
         one.driver.stop_export(MOVE)
         two.driver.define_moved(guest, two.node, 2)
         assert (two.disks(guest) / "disk").stat().st_ino == inode
-        with pytest.raises(StaleAttempt, match="now of host hv2"):
+        with pytest.raises(DisksOfAnotherHost, match="now of host hv2"):
             one.driver.power_on(guest)
         one.driver.destroy(guest.uuid, RowHost(host="hv2"))
         assert two.driver.power_on(guest) is PowerState.RUNNING

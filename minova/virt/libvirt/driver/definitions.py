@@ -78,7 +78,7 @@ class DomainDefinitions(LibvirtBase):
         )
 
     def _require_disks(self, instance: Instance) -> None:
-        """Raises StaleAttempt if the disks are another host's. Disks that a broken move has left to this host become its
+        """Raises DisksOfAnotherHost if the disks are another host's. Disks that a broken move has left to this host become its
         own; the guest is ended for that. Raises HypervisorError if a QEMU elsewhere still has them open.
         """
         host = self._ready().host

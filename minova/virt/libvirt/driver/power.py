@@ -75,7 +75,7 @@ class LibvirtPower(DomainDefinitions):
             return True
 
     def power_on(self, instance: Instance, *, paused: bool = False) -> PowerState:
-        """Raises NotFound if there is no domain, StaleAttempt if another host has made its disks since."""
+        """Raises NotFound if there is no domain, DisksOfAnotherHost if another host has made its disks since."""
         if self._real:
             self._disks.require_owner(instance.uuid, self._ready().host)
             self._disks.share_base(instance.uuid)

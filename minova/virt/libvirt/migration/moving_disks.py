@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from minova.errors import HypervisorError, ImageUnacceptable, NotFound, StaleAttempt
+from minova.errors import DisksOfAnotherHost, HypervisorError, ImageUnacceptable, NotFound
 from minova.objects.guests.guest_secrets import SecretKind
 from minova.objects.servers.disk_export import DiskExport, ExportedFile, TransferKey
 from minova.objects.servers.instance import Instance
@@ -111,7 +111,7 @@ class MovingDisks:
         bounds: FileBounds,
         check: Callable[[], None],
     ) -> None:
-        """Fetch the files that are not complete. Raises StaleAttempt if a later attempt has the folder, HypervisorError if
+        """Fetch the files that are not complete. Raises DisksOfAnotherHost if a later attempt has the folder, HypervisorError if
         the folder is another host's or `bounds` does not allow a file, DiskFull, and as `file_fetch.fetch`.
         """
         _require_same_image(instance, export, base)
@@ -251,7 +251,7 @@ class MovingDisks:
             if entry is None and there:
                 raise HypervisorError(f"There are files in {folder}, and no host is recorded as their owner")
             if entry is not None and entry.attempt > attempt:
-                raise StaleAttempt(f"The disks in {folder} are of attempt {entry.attempt} on host {entry.host}")
+                raise DisksOfAnotherHost(f"The disks in {folder} are of attempt {entry.attempt} on host {entry.host}")
             if entry is not None and entry.host != host:
                 raise HypervisorError(f"The disks in {folder} are of host {entry.host}, and not those of this move")
             if entry is not None and entry.attempt == attempt:
@@ -290,7 +290,7 @@ class MovingDisks:
     def take_over(self, instance: Instance, host: str, attempt: int, write_drive: WriteDrive) -> None:
         """Make the disks that are here this host's, in this attempt, and fit them to the instance. Idempotent.
 
-        Raises NotFound if there are none, StaleAttempt if a later attempt has made them, HypervisorError if a QEMU on another host has
+        Raises NotFound if there are none, DisksOfAnotherHost if a later attempt has made them, HypervisorError if a QEMU on another host has
         them open.
         """
         folder = self._disks.folder(instance.uuid)
@@ -351,7 +351,7 @@ def _is_based(export: DiskExport) -> bool:
 def _require_own(owner: OwnerFile, host: str, attempt: int) -> DiskOwner:
     entry = owner.read()
     if entry is None or (entry.host, entry.attempt) != (host, attempt):
-        raise StaleAttempt("The folder of the disks has become another attempt's while they were fetched")
+        raise DisksOfAnotherHost("The folder of the disks has become another attempt's while they were fetched")
     return entry
 
 

@@ -19,7 +19,7 @@ from typing import BinaryIO
 import msgspec
 
 from minova.codecs import Decoder
-from minova.errors import HypervisorError, StaleAttempt
+from minova.errors import DisksOfAnotherHost, HypervisorError
 from minova.objects.servers.disk_export import PciAddresses
 from minova.private_files import make_folder, sync_folder
 
@@ -132,12 +132,12 @@ class OwnerFile:
 
     def take(self, entry: DiskOwner) -> DiskOwner:
         """Record that this attempt makes the disks, in these formats; an existing root disk keeps its own format until
-        it is replaced. Returns the written entry. Raises StaleAttempt if a later attempt on another host has made the
+        it is replaced. Returns the written entry. Raises DisksOfAnotherHost if a later attempt on another host has made the
         disks.
         """
         owner = self.read()
         if owner is not None and owner.host != entry.host and owner.attempt > entry.attempt:
-            raise StaleAttempt(f"The disks in {self._folder} are of attempt {owner.attempt} on host {owner.host}")
+            raise DisksOfAnotherHost(f"The disks in {self._folder} are of attempt {owner.attempt} on host {owner.host}")
         if owner is not None:
             entry = msgspec.structs.replace(entry, addresses=owner.addresses)
         there = inode(self._folder / ROOT_DISK)
@@ -153,7 +153,7 @@ class OwnerFile:
         """Record that this attempt of an evacuated server uses the disks as they are. Returns False if there is no root
         disk, or one that this host has made itself for an earlier attempt of the evacuation.
 
-        Raises StaleAttempt if a later attempt has them. Raises HypervisorError if it is not known whose they are, or if this
+        Raises DisksOfAnotherHost if a later attempt has them. Raises HypervisorError if it is not known whose they are, or if this
         host has made them before `old_attempt`, with which the server was elsewhere: on shared storage they may be the ones that
         it had there.
         """
@@ -170,20 +170,20 @@ class OwnerFile:
                 )
             return False
         if owner.attempt > attempt or (owner.attempt == attempt and owner.host != host):
-            raise StaleAttempt(f"The disks in {self._folder} are of attempt {owner.attempt} on host {owner.host}")
+            raise DisksOfAnotherHost(f"The disks in {self._folder} are of attempt {owner.attempt} on host {owner.host}")
         former = owner.taken_from or FormerOwner(host=owner.host, attempt=owner.attempt)
         self.write(msgspec.structs.replace(owner, host=host, attempt=attempt, taken_from=former))
         return True
 
     def hand_over(self, host: str, attempt: int) -> DiskOwner:
-        """Record that this attempt of a moved server has the disks. Returns the written entry. Raises StaleAttempt if a
+        """Record that this attempt of a moved server has the disks. Returns the written entry. Raises DisksOfAnotherHost if a
         later attempt has them, HypervisorError if it is not known whose they are.
         """
         entry = self.read()
         if entry is None or not self.is_of(entry.host):
             raise HypervisorError("Which host has made the disks is not recorded")
         if entry.attempt > attempt:
-            raise StaleAttempt(f"The disks are of attempt {entry.attempt} on host {entry.host}")
+            raise DisksOfAnotherHost(f"The disks are of attempt {entry.attempt} on host {entry.host}")
         taken = msgspec.structs.replace(entry, host=host, attempt=attempt)
         self.write(taken)
         return taken

@@ -226,7 +226,7 @@ class Disks(OwnedFolders):
         TPM. After a failure the former disks are there, all of them. `replaces` is called once nothing but the renaming is left to do.
         `copies_image`: the root disk is not based on the image.
 
-        Raises StaleAttempt if a later attempt on another host has made them. Raises as `require_room`.
+        Raises DisksOfAnotherHost if a later attempt on another host has made them. Raises as `require_room`.
         """
         passphrase = passphrases.get(SecretKind.DISKS)
         if passphrase is None and self.encrypts(instance):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from minova.errors import HypervisorError, StaleAttempt
+from minova.errors import DisksOfAnotherHost, HypervisorError
 from minova.objects.guests.guest_secrets import SecretKind
 from minova.objects.hosts.service import OTHER_HOST
 from minova.objects.servers.disk_export import PciAddresses
@@ -36,11 +36,11 @@ class OwnedFolders(GuestFolders):
         self._former_hosts = former_hosts
 
     def require_owner(self, instance_uuid: str, host: str) -> None:
-        """Raises StaleAttempt if another host has made these disks since, on shared storage."""
+        """Raises DisksOfAnotherHost if another host has made these disks since, on shared storage."""
         with suppress(FileNotFoundError), disk_owner.locked(self.folder(instance_uuid)) as owner:
             entry = owner.read()
             if entry is not None and entry.host != host:
-                raise StaleAttempt(f"The disks of instance {instance_uuid} are now of host {entry.host}")
+                raise DisksOfAnotherHost(f"The disks of instance {instance_uuid} are now of host {entry.host}")
 
     def addresses(self, instance_uuid: str) -> PciAddresses | None:
         """Returns the recorded addresses of the guest's devices."""
@@ -89,7 +89,7 @@ class OwnedFolders(GuestFolders):
         return instance.host == host and entry is not None and entry.host != host and entry.attempt < instance.attempt
 
     def take_left(self, instance: Instance, host: str) -> None:
-        """Make disks of `are_left` this host's. Raises StaleAttempt if a later attempt has them, HypervisorError if a
+        """Make disks of `are_left` this host's. Raises DisksOfAnotherHost if a later attempt has them, HypervisorError if a
         hypervisor has them open, or if it is not known whose they are.
         """
         folder = self.folder(instance.uuid)

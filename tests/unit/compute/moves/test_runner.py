@@ -4,7 +4,9 @@ from typing import cast
 
 import pytest
 
+from minova import errors
 from minova.compute.instances.domains import Domains
+from minova.compute.moves.phases import Phase
 from minova.compute.moves.runner import MoveRunner
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
@@ -33,10 +35,31 @@ MOVE = MoveMessage(
 
 
 class Conductor:
-    def begin_phase(self, ctx: RequestContext, phase: PhaseKey, host: str) -> None: ...
+    """`begun`: how often a phase may begin, or show a sign of life."""
+
+    def __init__(self, begun: int = 1000) -> None:
+        self.begun = begun
+        self.kinds: list[str] = []
+
+    def begin_phase(self, ctx: RequestContext, phase: PhaseKey, host: str) -> None:
+        self.begun -= 1
+        if self.begun < 0:
+            raise errors.StaleAttempt("the move has left this phase")
 
     def phase_ended(self, ctx: RequestContext, phase: PhaseKey, host: str, result: PhaseResult) -> bool:
+        self.kinds.append(result.kind)
         return True
+
+
+def runner_of(conductor: Conductor, phase: Phase, noted: list[MoveMessage]) -> MoveRunner:
+    return MoveRunner(
+        "a",
+        cast(ConductorApi, conductor),
+        Domains(cast(DomainDriver, object())),
+        {MovePhase.RELEASE: phase},
+        {MovePhase.RELEASE: lambda ctx, move: noted.append(move)},
+        given_up={},
+    )
 
 
 @pytest.mark.parametrize("is_deleted", [False, True])
@@ -48,13 +71,40 @@ def test_bug_source_counts_a_move_whose_server_is_deleted_during_its_release(is_
             runner.cancel(UUID)
         return PhaseResult()
 
-    runner = MoveRunner(
-        "a",
-        cast(ConductorApi, Conductor()),
-        Domains(cast(DomainDriver, object())),
-        {MovePhase.RELEASE: release},
-        {MovePhase.RELEASE: lambda ctx, move: noted.append(move)},
-        given_up={},
-    )
+    runner = runner_of(Conductor(), release, noted)
     runner.run(CTX, MOVE)
     assert noted == ([] if is_deleted else [MOVE])
+
+
+@pytest.mark.parametrize(
+    ("error", "begun", "kinds"),
+    [
+        (errors.DisksOfAnotherHost("of host old"), 1, ["DisksOfAnotherHost"]),
+        (errors.GuestIsNewer("of attempt 3"), 1, ["GuestIsNewer"]),
+        # As of a token of an image: the conductor still wants the phase.
+        (errors.StaleAttempt("host a has no instance i"), 2, ["Conflict"]),
+        (errors.StaleAttempt("the move has left this phase"), 1, []),
+    ],
+)
+def test_bug_phase_that_another_fence_refused_was_never_reported(
+    error: errors.MinovaError, begun: int, kinds: list[str]
+) -> None:
+    """Only the fence of the phase itself ends it without a report: the guest may be off already."""
+
+    def release(ctx: RequestContext, move: MoveMessage, check: object) -> PhaseResult:
+        raise error
+
+    conductor = Conductor(begun)
+    runner_of(conductor, release, []).run(CTX, MOVE)
+    assert conductor.kinds == kinds
+
+
+def test_phase_of_a_deleted_server_is_not_reported() -> None:
+    def release(ctx: RequestContext, move: MoveMessage, check: object) -> PhaseResult:
+        runner.cancel(UUID)
+        raise errors.StaleAttempt("the server is being deleted")
+
+    conductor = Conductor()
+    runner = runner_of(conductor, release, [])
+    runner.run(CTX, MOVE)
+    assert conductor.kinds == []

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from minova.errors import HypervisorError, StaleAttempt
+from minova.errors import DisksOfAnotherHost, HypervisorError
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.guest_files import image_locks
@@ -51,7 +51,7 @@ def test_the_host_of_the_row_takes_them(disks: Disks) -> None:
 def test_no_other_action_does(disks: Disks, instance: Instance) -> None:
     """Neither a host that the server has left, nor an action that is older than the disks."""
     assert not disks.are_left(instance, "two")
-    with pytest.raises(StaleAttempt, match="now of host one"):
+    with pytest.raises(DisksOfAnotherHost, match="now of host one"):
         disks.require_owner(UUID, "two")
 
 

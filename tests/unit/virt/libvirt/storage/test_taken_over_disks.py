@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from minova.errors import HypervisorError, StaleAttempt
+from minova.errors import DisksOfAnotherHost, HypervisorError
 from minova.objects.hosts.service import OTHER_HOST
 from minova.virt.driver.domains import RowHost
 from minova.virt.libvirt.guest_files import image_locks
@@ -155,7 +155,7 @@ def test_a_deletion_removes_them(storage: Storage) -> None:
 
 def test_a_later_attempt_keeps_an_earlier_one_away(storage: Storage) -> None:
     storage.take("two", 3)
-    with pytest.raises(StaleAttempt, match="of attempt 3 on host two"):
+    with pytest.raises(DisksOfAnotherHost, match="of attempt 3 on host two"):
         storage.take("one", 2)
 
 
