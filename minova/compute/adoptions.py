@@ -131,6 +131,8 @@ class Adoptions:
         return adopt(host_instances, domains, built, self._guest_reports.newer, accepted)
 
     def _own_disks(self, host_instances: HostInstances, domains: Sequence[DomainView]) -> None:
+        # Also those with a task, which goes on with them, and those whose domain is lost.
+        self._driver.own_renamed(host_instances.instances)
         ours = {domain.uuid for domain in domains if domain.ours}
         self._driver.own_disks(
             instance.uuid

@@ -66,6 +66,7 @@ class Hypervisor(Immovable):
         self.tpm_states: dict[str, TpmState] = {}
         self.present_bridges: dict[str, str] = {}
         self.owned: set[str] = set()
+        self.renamed: set[str] = set()
         self.disks_left: list[LeftDisks] = []
         self.vifs: dict[str, tuple[Vif, ...]] = {}
         self.members: list[GroupMembers] = []
@@ -204,6 +205,9 @@ class Hypervisor(Immovable):
 
     def take_over(self, instance_uuid: str, attempt: int, old_attempt: int = 0) -> bool:
         return False
+
+    def own_renamed(self, instances: Iterable[Instance]) -> None:
+        self.renamed.update(instance.uuid for instance in instances)
 
     def own_disks(self, instance_uuids: Iterable[str]) -> None:
         self.owned.update(instance_uuids)

@@ -39,6 +39,12 @@ class DiskDriver(Protocol):
         """
         ...
 
+    def own_renamed(self, instances: Iterable[Instance]) -> None:
+        """Record this host's present name for those disks of these instances, whose rows are here, that it has made under a former
+        name (`HostDriver.recognise`). Idempotent.
+        """
+        ...
+
     def own_disks(self, instance_uuids: Iterable[str]) -> None:
         """Record this host as owner of the disks of these instances, whose rows and domains are here."""
         ...

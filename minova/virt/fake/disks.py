@@ -3,6 +3,7 @@
 from collections.abc import Container, Iterable
 from pathlib import Path
 
+from minova.objects.servers.instance import Instance
 from minova.virt.driver.disks import LeftDisks
 
 
@@ -17,6 +18,9 @@ class FakeDisks:
     def take_over(self, instance_uuid: str, attempt: int, old_attempt: int = 0) -> bool:
         """Returns False: fake guests have no disks."""
         return False
+
+    def own_renamed(self, instances: Iterable[Instance]) -> None:
+        """Does nothing: fake guests have no disks."""
 
     def own_disks(self, instance_uuids: Iterable[str]) -> None:
         """Does nothing: fake guests have no disks."""

@@ -50,7 +50,7 @@ class ColdMigration(LibvirtDomains):
 
     def export_disks(self, instance: Instance, migration_uuid: str, key: TransferKey) -> DiskExport:
         host = self._ready().host
-        self._disks.require_owner(instance.uuid, host)
+        self._disks.require_owner(instance.uuid, host, instance)
         with self._host.connection("Serving the disks", domain_name(instance.uuid)) as connection:
             domain = self._own(connection, instance.uuid)
             jobs.require_free(domain)

@@ -87,7 +87,7 @@ class DomainDefinitions(LibvirtBase):
                 if lookup(connection, instance.uuid) is not None:
                     power.end(self._own(connection, instance.uuid))
             self._disks.take_left(instance, host)
-        self._disks.require_owner(instance.uuid, host)
+        self._disks.require_owner(instance.uuid, host, instance)
 
     def _define_anew(
         self, instance: Instance, disks: Sequence[Disk], *, drop_memory: bool, chooses: bool = False

@@ -36,6 +36,13 @@ class LibvirtDisks(LibvirtBase):
         self._snapshots.settle(instance_uuid, None)
         return True
 
+    def own_renamed(self, instances: Iterable[Instance]) -> None:
+        for instance in instances if self._real else ():
+            try:
+                self._disks.own_renamed(instance, self._ready().host)
+            except (OSError, errors.HypervisorError) as error:  # the other guests of the host go on
+                LOG.error("The owner of the disks of instance %s cannot be recorded: %s", instance.uuid, error)
+
     def own_disks(self, instance_uuids: Iterable[str]) -> None:
         for instance_uuid in instance_uuids if self._real else ():
             try:

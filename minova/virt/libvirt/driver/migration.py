@@ -53,7 +53,7 @@ class LibvirtMigration(ColdMigration):
 
     def live_source(self, instance: Instance, migration_uuid: str, key: TransferKey) -> LiveSource:
         host = self._ready().host
-        self._disks.require_owner(instance.uuid, host)
+        self._disks.require_owner(instance.uuid, host, instance)
         with self._host.connection("Live migration", domain_name(instance.uuid)) as connection:
             domain = self._own(connection, instance.uuid)
             jobs.require_free(domain)

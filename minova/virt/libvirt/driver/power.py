@@ -77,7 +77,7 @@ class LibvirtPower(DomainDefinitions):
     def power_on(self, instance: Instance, *, paused: bool = False) -> PowerState:
         """Raises NotFound if there is no domain, DisksOfAnotherHost if another host has made its disks since."""
         if self._real:
-            self._disks.require_owner(instance.uuid, self._ready().host)
+            self._disks.require_owner(instance.uuid, self._ready().host, instance)
             self._disks.share_base(instance.uuid)
         with self._host.connection("Starting", domain_name(instance.uuid)) as connection:
             domain = require(connection, instance.uuid)

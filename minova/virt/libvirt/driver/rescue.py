@@ -43,13 +43,13 @@ class LibvirtRescue(LibvirtPower):
                 jobs.require_free(domain)
                 saved_memory.require_none(domain)
         if self._real:
-            self._disks.require_owner(instance.uuid, self._ready().host)
+            self._disks.require_owner(instance.uuid, self._ready().host, instance)
             self._disks.make_rescue(instance, BaseImage.of(instance, image_path, image), image)
 
     def rescue(self, instance: Instance, image: Image | None = None) -> PowerState:
         disks: tuple[Disk, ...] = ()
         if self._real:
-            self._disks.require_owner(instance.uuid, self._ready().host)
+            self._disks.require_owner(instance.uuid, self._ready().host, instance)
             rescue, (root, *others) = self._disks.rescue_disk(instance.uuid), self._disks.plan(instance)
             device = self._place_before(instance.uuid) if image is None else rescue_device(image.properties)
             if device is None:

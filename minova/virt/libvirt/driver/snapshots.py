@@ -29,7 +29,7 @@ class LibvirtSnapshots(LibvirtBase):
             check()
             write_empty(path, max(instance.flavor.root_gb, 1) * units.Gi)
             return
-        self._disks.require_owner(uuid, self._ready().host)
+        self._disks.require_owner(uuid, self._ready().host, instance)
         if any(disk.is_encrypted for disk in self._disks.plan(instance)):
             raise errors.HypervisorError("An image of an encrypted disk would not be encrypted")
         with self._host.connection("Snapshot", name) as connection:

@@ -123,7 +123,7 @@ class MovingDisks:
         with disk_full(what):
             passphrase = self._disks.known_passphrase(instance, export.secrets)
             described = bounds.formats({file.name: file.format for file in files}, encrypted=passphrase is not None)
-            formats = self._begin(folder, host, attempt, export, described)
+            formats = self._begin(instance, host, attempt, export, described)
             for file in (msgspec.structs.replace(file, format=formats.get(file.name)) for file in files):
                 path = folder / libvirt_files.arriving(_plain(file.name), attempt)
                 if not path.exists():
@@ -167,7 +167,7 @@ class MovingDisks:
                 {name: formats.get(name) for name in (*source.sizes, *(exported.name for exported in files))},
                 encrypted=passphrase is not None,
             )
-            opened = self._begin(folder, host, attempt, source.export, described)
+            opened = self._begin(instance, host, attempt, source.export, described)
             for file in files:
                 path = folder / _plain(file.name)
                 if not path.exists():
@@ -240,13 +240,14 @@ class MovingDisks:
             require_room(self._disks.path, file.size, self._disks.reserve, what)
 
     def _begin(
-        self, folder: Path, host: str, attempt: int, export: DiskExport, formats: dict[str, str]
+        self, instance: Instance, host: str, attempt: int, export: DiskExport, formats: dict[str, str]
     ) -> dict[str, str]:
         """Own the folder, and remove what an earlier attempt has left in it. Returns the recorded formats: what this attempt has recorded
         stays, whatever the source says now, because QEMU opens the disks so.
         """
+        folder = self._disks.folder(instance.uuid)
         with disk_owner.locked(folder, make=True) as owner:
-            entry = owner.read()
+            entry = self._disks.settled_record(owner, host, instance)
             there = [path for path in folder.iterdir() if path.name not in {disk_owner.OWNER, disk_owner.PART}]
             if entry is None and there:
                 raise HypervisorError(f"There are files in {folder}, and no host is recorded as their owner")

@@ -149,26 +149,29 @@ class OwnerFile:
         self.write(entry)
         return entry
 
-    def take_over(self, host: str, attempt: int, old_attempt: int = 0) -> bool:
+    def take_over(
+        self, host: str, attempt: int, old_attempt: int = 0, former_hosts: frozenset[str] = frozenset()
+    ) -> bool:
         """Record that this attempt of an evacuated server uses the disks as they are. Returns False if there is no root
         disk, or one that this host has made itself for an earlier attempt of the evacuation.
 
         Raises DisksOfAnotherHost if a later attempt has them. Raises HypervisorError if it is not known whose they are, or if this
         host has made them before `old_attempt`, with which the server was elsewhere: on shared storage they may be the ones that
-        it had there.
+        it had there. `former_hosts`: earlier names of this host; another one may have made what has such a name.
         """
         if inode(self._folder / ROOT_DISK) is None:
             return False
         owner = self.read()
         if owner is None or not _made(self._folder, owner):
             raise HypervisorError(f"Whose the disks in {self._folder} are is not recorded: they are left as they are")
-        if owner.host == host and owner.taken_from is None:
-            if owner.attempt <= old_attempt:
+        if owner.taken_from is None and (owner.host == host or owner.host in former_hosts):
+            if owner.host == host and owner.attempt > old_attempt:
+                return False
+            if owner.host == host or owner.attempt != old_attempt:
                 raise HypervisorError(
-                    f"The disks in {self._folder} are of attempt {owner.attempt} on this host, which the server has left since: "
-                    "they are left as they are"
+                    f"The disks in {self._folder} are of attempt {owner.attempt} on this host ({owner.host}), which the server has "
+                    "left since: they are left as they are"
                 )
-            return False
         if owner.attempt > attempt or (owner.attempt == attempt and owner.host != host):
             raise DisksOfAnotherHost(f"The disks in {self._folder} are of attempt {owner.attempt} on host {owner.host}")
         former = owner.taken_from or FormerOwner(host=owner.host, attempt=owner.attempt)

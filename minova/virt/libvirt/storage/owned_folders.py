@@ -32,15 +32,51 @@ class OwnedFolders(GuestFolders):
         self._former_hosts: frozenset[str] = frozenset()
 
     def recognise(self, former_hosts: frozenset[str]) -> None:
-        """Earlier names of this host: the copy that a moved guest has left here may have one in its record."""
+        """Earlier names of this host, which may be in records of its disks. Another host may have one of them now: what tells the two
+        apart is the row of the server (`own_renamed`, `settled_record`, `_kept`).
+        """
         self._former_hosts = former_hosts
 
-    def require_owner(self, instance_uuid: str, host: str) -> None:
-        """Raises DisksOfAnotherHost if another host has made these disks since, on shared storage."""
+    def require_owner(self, instance_uuid: str, host: str, row: Instance | None = None) -> None:
+        """`row`: the instance as a conductor has it; see `own_renamed`.
+
+        Raises DisksOfAnotherHost if another host has made these disks since, on shared storage.
+        """
         with suppress(FileNotFoundError), disk_owner.locked(self.folder(instance_uuid)) as owner:
             entry = owner.read()
-            if entry is not None and entry.host != host:
-                raise DisksOfAnotherHost(f"The disks of instance {instance_uuid} are now of host {entry.host}")
+            if entry is None or entry.host == host or self._own_renamed(owner, entry, host, row):
+                return
+            raise DisksOfAnotherHost(f"The disks of instance {instance_uuid} are now of host {entry.host}")
+
+    def own_renamed(self, row: Instance, host: str) -> None:
+        """Record this host's present name for disks that it has made under a former one: the server is here, in the attempt that has
+        made them. Disks of another host that has the former name now are of another attempt.
+        """
+        entry = disk_owner.read(self.folder(row.uuid))
+        if entry is None or entry.host == host:
+            return
+        with suppress(FileNotFoundError), disk_owner.locked(self.folder(row.uuid)) as owner:
+            entry = owner.read()
+            if entry is not None:
+                self._own_renamed(owner, entry, host, row)
+
+    def _own_renamed(self, owner: OwnerFile, entry: DiskOwner, host: str, row: Instance | None) -> bool:
+        if row is None or row.host != host or entry.host not in self._former_hosts or entry.attempt != row.attempt:
+            return False
+        owner.write(msgspec.structs.replace(entry, host=host))
+        return True
+
+    def settled_record(self, owner: OwnerFile, host: str, row: Instance) -> DiskOwner | None:
+        """Returns the record of a folder into which disks of a server that is elsewhere are to come. One with a former name of this host
+        gets the present one, unless a host of that name has the server.
+        """
+        entry = owner.read()
+        is_renamed = entry is not None and entry.host in self._former_hosts and entry.taken_from is None
+        if entry is None or not is_renamed or row.host in {None, entry.host}:
+            return entry
+        entry = msgspec.structs.replace(entry, host=host)
+        owner.write(entry)
+        return entry
 
     def addresses(self, instance_uuid: str) -> PciAddresses | None:
         """Returns the recorded addresses of the guest's devices."""
@@ -74,7 +110,7 @@ class OwnedFolders(GuestFolders):
             with disk_owner.locked(folder) as owner:
                 entry = owner.read()
                 self.require_closed(root, entry, host)
-                taken = owner.take_over(host, attempt, old_attempt)
+                taken = owner.take_over(host, attempt, old_attempt, self._former_hosts)
         except FileNotFoundError:
             return False
         if taken:

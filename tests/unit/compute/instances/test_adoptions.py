@@ -8,7 +8,7 @@ import pytest
 from minova import errors
 from minova.objects.hosts.cloud import LOST, CloudState, CounterMark
 from minova.objects.servers.build import BuildMessage
-from minova.objects.servers.states import PowerState, VmState
+from minova.objects.servers.states import PowerState, TaskState, VmState
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute
 
 STATE = CloudState(uuid="own", history="first", marks=(CounterMark("a", 1, 1.0),))
@@ -150,3 +150,13 @@ def test_a_guest_that_a_user_stops_just_after_safe_mode_is_not_started(compute: 
     compute.conductor.change("i", vm_state=VmState.STOPPED)
     compute.run()
     assert compute.domains() == {"i": PowerState.SHUTDOWN}
+
+
+def test_bug_renamed_host_owns_no_disks_of_a_server_with_a_task_or_without_a_domain(compute: Compute) -> None:
+    compute.boot("i")
+    compute.boot("j")
+    rows = compute.conductor.instances
+    rows["i"] = msgspec.structs.replace(rows["i"], task_state=TaskState.SHELVING)
+    compute.hypervisor._domains.pop("j")
+    compute.restart()
+    assert compute.hypervisor.renamed == {"i", "j"}
