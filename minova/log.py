@@ -48,6 +48,20 @@ _NOISE = (
 )
 _summary = formatters._get_error_summary
 
+# What oslo.log raises itself, and lets through from classes of handlers, levels and facilities.
+_SETUP_ERRORS = (
+    log.LogConfigError,
+    OSError,
+    ImportError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+    RuntimeError,
+    SyntaxError,
+    NameError,
+)
+
 
 def register(conf: cfg.ConfigOpts) -> None:
     """Add oslo.log's options; call before the configuration is read."""
@@ -59,9 +73,9 @@ def setup(conf: cfg.ConfigOpts) -> None:
     """Raises InvalidConfiguration with the option if the log cannot be written as it says."""
     try:
         log.setup(conf, "minova")
-    except (OSError, log.LogConfigError) as error:
-        names = [name for name in ("log_config_append", "log_file", "log_dir") if conf[name]]
-        options = ", ".join(f"[DEFAULT] {name} = {conf[name]}" for name in names)
+    except _SETUP_ERRORS as error:
+        names = _faulty(conf, error)
+        options = ", ".join(f"[DEFAULT] {name} = {_shown(conf[name])}" for name in names)
         raise errors.InvalidConfiguration(f"{options}{_files(conf, names)}: {error}") from None
     hide_noise()
     formatters._get_error_summary = _what_the_line_lacks
@@ -71,6 +85,21 @@ def _what_the_line_lacks(record: logging.LogRecord) -> str:
     """oslo.log appends the error that is being handled to each line: not to one that has its text."""
     text = str(sys.exc_info()[1] or "")
     return "" if text and not record.exc_info and text in record.getMessage() else str(_summary(record))
+
+
+def _faulty(conf: cfg.ConfigOpts, error: Exception) -> list[str]:
+    """Returns the options that oslo.log cannot follow."""
+    if conf.log_config_append:
+        return ["log_config_append"]  # the others are not looked at
+    if isinstance(error, TypeError) and (conf.use_syslog or conf.use_journal):
+        return ["syslog_log_facility"]
+    if isinstance(error, ValueError):
+        return ["default_log_levels"]
+    return [name for name in ("log_file", "log_dir", "use_syslog", "use_journal", "publish_errors") if conf[name]]
+
+
+def _shown(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _files(conf: cfg.ConfigOpts, names: list[str]) -> str:

@@ -407,7 +407,7 @@ def run(arguments: Sequence[str]) -> int:
         conf.set_default("use_stderr", True)
         log.setup(conf)
         failed = conf.command.work(conf)
-    except (errors.MinovaError, cfg.ConfigFilesNotFoundError, cfg.ConfigFileParseError) as error:
+    except errors.MinovaError as error:
         print(f"{PROG}: {errors.explained(error)}", file=sys.stderr)
         return 1
     return int(failed) if isinstance(failed, int) else 0

@@ -3,6 +3,7 @@
 WSGI servers take `minova.cmd.placement_api:application()`.
 """
 
+import logging
 import os
 import tempfile
 import threading
@@ -22,9 +23,12 @@ from minova.api.listener.service import HttpService, Listen, limits_of
 from minova.api.placement.app import make_app
 from minova.cmd.startup import database
 from minova.cmd.startup.launch import launch
+from minova.conf import foreign_options
 from minova.db.connections.tls import connection_url
 from minova.db.upgrade import upgrade
 from minova.service import Runnable
+
+LOG = logging.getLogger(__name__)
 
 PROG = "minova-placement-api"
 CLI = [
@@ -92,11 +96,14 @@ def _listen(conf: cfg.ConfigOpts) -> Listen:
 def application() -> falcon.App[Any, Any]:
     """Returns the WSGI application, with the options from $MINOVA_CONF or from the usual files.
 
-    Raises InvalidConfiguration for noauth, because the WSGI server is not minova's.
+    Raises InvalidConfiguration, as a service at its start, and for noauth, because the WSGI server is not minova's.
     """
     files = [os.environ["MINOVA_CONF"]] if "MINOVA_CONF" in os.environ else None
     conf = configuration.load([], PROG, files=files, cli=CLI)
+    warning = foreign_options.warning_of(configuration.foreign(conf))
     log.setup(conf)
+    if warning is not None:
+        LOG.warning("%s", warning)
     return _application(conf, threading.Event(), foreign_server_authenticator(conf))
 
 

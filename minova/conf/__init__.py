@@ -3,8 +3,9 @@
 The object is made once per process by `load` and handed to the rooms that need it: nothing reads it as a global.
 """
 
+import contextlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -117,20 +118,42 @@ def load(
 ) -> cfg.ConfigOpts:
     """Read the command line and the files it names (default: /etc/minova/minova.conf and its kin).
 
-    InvalidConfiguration names the option whose value is wrong.
+    Raises InvalidConfiguration, with option, value and file, if a file cannot be read or a value is wrong.
     """
     conf = new()
     conf.register_cli_opts(cli)
-    conf(
-        list(args),
-        project="minova",
-        prog=prog,
-        version=version("minova"),
-        default_config_files=None if files is None else list(files),
-        usage=usage,
-    )
+    with _named_files([*args, *(f"--config-file={file}" for file in files or ())], prog):
+        conf(
+            list(args),
+            project="minova",
+            prog=prog,
+            version=version("minova"),
+            default_config_files=None if files is None else list(files),
+            usage=usage,
+        )
     check(conf)
     return conf
+
+
+@contextlib.contextmanager
+def _named_files(args: Sequence[str], prog: str) -> Iterator[None]:
+    """Raises InvalidConfiguration in place of what oslo.config raises for files that it cannot read."""
+    try:
+        yield
+    except cfg.ConfigFilesNotFoundError as error:
+        raise _unread("--config-file", error.config_files, "there is no such file") from None
+    except cfg.ConfigFilesPermissionDeniedError as error:
+        raise _unread("--config-file", error.config_files, "this user may not read it") from None
+    except cfg.ConfigDirNotFoundError as error:
+        raise _unread("--config-dir", [error.config_dir], "there is no such folder") from None
+    except (cfg.Error, OSError, UnicodeDecodeError) as error:
+        for path in foreign_options.candidates(args, prog):
+            foreign_options.read(path)  # raises what is wrong with this file
+        raise errors.InvalidConfiguration(str(error)) from None
+
+
+def _unread(option: str, paths: Iterable[object], reason: str) -> errors.InvalidConfiguration:
+    return errors.InvalidConfiguration(f"{option} = {', '.join(map(str, paths))}: {reason}")
 
 
 def older_names() -> Iterator[tuple[str, str]]:

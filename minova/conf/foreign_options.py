@@ -68,6 +68,22 @@ def files(conf: cfg.ConfigOpts) -> list[Path]:
     return [*map(Path, conf.config_file or ()), *(file for folder in folders for file in sorted(folder.glob("*.conf")))]
 
 
+def candidates(args: Sequence[str], prog: str) -> list[Path]:
+    """Returns the files that a command line names, and those that are read without one."""
+    names: dict[str, list[str]] = {"--config-file": [], "--config-dir": []}
+    for word, following in zip(args, [*args[1:], ""], strict=True):
+        option, is_whole, value = word.partition("=")
+        if option in names:
+            names[option].append(value if is_whole else following)
+    chosen = [Path(name) for name in names["--config-file"] or cfg.find_config_files("minova", prog)]
+    folders = [Path(name) for name in names["--config-dir"] or cfg.find_config_dirs("minova", prog)]
+    return [
+        path
+        for path in [*chosen, *(file for folder in folders for file in sorted(folder.glob("*.conf")))]
+        if path.exists()
+    ]
+
+
 def written(conf: cfg.ConfigOpts, group: str, name: str) -> str | None:
     """Returns the option with its value and its file; None if no file has it."""
     for path in reversed(files(conf)):

@@ -20,8 +20,28 @@ def _on(value: str) -> bool:
     return value.strip().lower() in {"1", "on", "true", "yes"}
 
 
+def _off(value: str) -> bool:
+    return value.strip().lower() in {"0", "off", "false", "no"}
+
+
 def _given(value: str) -> bool:
     return bool(value.strip())
+
+
+def _tunnels(value: str) -> bool:
+    return "tunnelled" in value.lower()
+
+
+def _hides(value: str) -> bool:
+    """The addresses of servers that are being built were hidden by default, and no longer are."""
+    return bool({state.strip() for state in value.split(",")} - {"", "building"})
+
+
+_CLIENTS = "clients are not asked for certificates: a proxy before minova-api can do that"
+_TUNNEL = "migrations do not go through libvirt's connection: use live_migration_with_native_tls"
+_SNAPSHOTS = "users may make images of their servers: forbid it by the policy os_compute_api:servers:create_image"
+_ADDRESSES = "addresses are shown in each state of a server"
+_ATTESTATION = "no server attests hosts"
 
 
 PROTECTING: dict[Place, Protection] = {
@@ -35,8 +55,26 @@ PROTECTING: dict[Place, Protection] = {
         lambda value: "unified" in value.lower(), "limits of Keystone are not read: minova keeps quotas itself"
     ),
     ("compute", "image_type_exclude_list"): Protection(_given, "no format of images is excluded"),
-    ("libvirt", "live_migration_tunnelled"): Protection(
-        _on, "migrations do not go through libvirt's connection: use live_migration_with_native_tls"
+    ("libvirt", "live_migration_tunnelled"): Protection(_on, _TUNNEL),
+    **{
+        (group, name): Protection(_tunnels, _TUNNEL)
+        for group in (_D, "libvirt") for name in ("live_migration_flag", "block_migration_flag")
+    },
+    **{
+        (group, name): Protection(_given, _CLIENTS)
+        for group, name in ((_D, "ssl_ca_file"), ("wsgi", "ssl_ca_file"), ("ssl", "ca_file"))
+    },
+    ("consoleauth", "enforce_session_timeout"): Protection(_on, "open consoles stay open when their token has expired"),
+    **{(group, "allow_instance_snapshots"): Protection(_off, _SNAPSHOTS) for group in (_D, "api")},
+    **{
+        (group, name): Protection(_hides, _ADDRESSES)
+        for group, name in (
+            (_D, "osapi_hide_server_address_states"), (_D, "hide_server_address_states"), ("api", "hide_server_address_states"),
+        )
+    },
+    **{(group, "attestation_server"): Protection(_given, _ATTESTATION) for group in (_D, "trusted_computing")},
+    (_D, "allow_same_net_traffic"): Protection(
+        _off, "servers of a network reach each other where their security groups allow it"
     ),
     ("vnc", "auth_schemes"): Protection(
         lambda value: "vencrypt" in value.lower(), "VNC connections to hypervisors are not encrypted"
@@ -82,6 +120,8 @@ ELSEWHERE: dict[Place, Place] = {
     (_D, "cert"): ("consoleproxy", "ssl_cert_file"),
     (_D, "key"): ("consoleproxy", "ssl_key_file"),
     ("console", "allowed_origins"): ("consoleproxy", "allowed_origins"),
+    ("oslo_middleware", "max_request_body_size"): ("api", "max_request_body_size"),
+    ("devices", "enabled_vgpu_types"): ("devices", "enabled_mdev_types"),
     ("wsgi", "ssl_cert_file"): ("api", "ssl_cert_file"),
     ("wsgi", "ssl_key_file"): ("api", "ssl_key_file"),
     (_D, "ssl_cert_file"): ("api", "ssl_cert_file"),
@@ -161,6 +201,12 @@ GROUPS: dict[str, str] = {
     "profiler": "osprofiler is not used",
     "remote_debug": "there is no remote debugger",
     "vendordata_dynamic_auth": "vendor data are asked for without a token of a user of their own",
+    "oslo_middleware": "no middleware of oslo.middleware is used",
+    "healthcheck": "no middleware of oslo.middleware is used: GET /healthcheck needs no options",
+    "audit_middleware_notifications": "the audit middleware of keystonemiddleware is not used",
+    "os_brick": "Cinder is not asked",
+    **dict.fromkeys(("matchmaker_redis", "matchmaker_ring"), "RabbitMQ is the broker"),
+    **dict.fromkeys(("crypto", "image_file_url", "zookeeper"), "Nova itself has removed it"),
     "wsgi": "minova-api serves itself",
     "ssl": "see [api] ssl_cert_file",
 }  # fmt: skip
@@ -196,7 +242,12 @@ _TOPICS: tuple[tuple[str, dict[str, str]], ...] = (
             auth_host auth_port auth_admin_prefix check_revocations_for_cached hash_algorithms revocation_cache_time""",
     }),
     ("oslo.messaging has removed it", {"oslo_messaging_rabbit": "heartbeat_in_pthread"}),
-    ("addresses that a proxy names are used as docs/operators/proxy.md says", {"api": "use_forwarded_for", _D: "use_forwarded_for"}),
+    ("addresses that a proxy names are used as docs/operators/proxy.md says", {
+        "api": "use_forwarded_for",
+        _D: "use_forwarded_for secure_proxy_ssl_header",
+        "oslo_middleware": "enable_proxy_headers_parsing secure_proxy_ssl_header",
+        "wsgi": "secure_proxy_ssl_header",
+    }),
     ("rootwrap is not used", {_D: "rootwrap_config use_rootwrap_daemon", "workarounds": "disable_rootwrap"}),
     ("Cinder is not asked", {
         _D: """reimage_timeout_per_gb block_device_allocate_retries block_device_allocate_retries_interval
@@ -215,7 +266,8 @@ _TOPICS: tuple[tuple[str, dict[str, str]], ...] = (
             images_rbd_glance_store_name images_rbd_glance_copy_poll_interval images_rbd_glance_copy_timeout volume_clear
             volume_clear_size""",
         "glance": "enable_rbd_download rbd_user rbd_connect_timeout rbd_pool rbd_ceph_conf",
-        "workarounds": "ensure_libvirt_rbd_instance_dir_cleanup never_download_image_if_on_rbd",
+        "workarounds": """ensure_libvirt_rbd_instance_dir_cleanup never_download_image_if_on_rbd rbd_volume_local_attach
+            disable_native_luksv1""",
     }),
     ("nothing is written into disks from outside: see config drive and metadata service", {
         "libvirt": "inject_password inject_key inject_partition",
@@ -229,7 +281,7 @@ _TOPICS: tuple[tuple[str, dict[str, str]], ...] = (
             auto_assign_floating_ip send_arp_for_ha default_access_ip_network_name network_allocate_retries
             default_floating_pool dnsmasq_config_file quota_fixed_ips quota_floating_ips
             neutron_admin_username neutron_admin_password neutron_admin_tenant_name neutron_admin_auth_url
-            neutron_auth_strategy neutron_region_name num_networks allow_same_net_traffic metadata_host routing_source_ip iptables_top_regex iptables_bottom_regex""",
+            neutron_auth_strategy neutron_region_name num_networks metadata_host routing_source_ip iptables_top_regex iptables_bottom_regex""",
         "api": "use_neutron_default_nets neutron_default_project_id",
         "neutron": """default_floating_pool extension_sync_interval physnets admin_username admin_password
             admin_tenant_name admin_auth_url auth_strategy""",
@@ -237,9 +289,9 @@ _TOPICS: tuple[tuple[str, dict[str, str]], ...] = (
         "libvirt": "use_virtio_for_bridges vif_driver",
     }),
     ("live migrations use libvirt's own defaults for it", {
-        "libvirt": "live_migration_uri live_migration_flag block_migration_flag live_migration_monitor_interval",
+        "libvirt": "live_migration_uri live_migration_monitor_interval",
         "compute": "live_migration_wait_for_vif_plug",
-        _D: "live_migration_retry_count live_migration_flag block_migration_flag migrate_max_retries",
+        _D: "live_migration_retry_count migrate_max_retries",
         "workarounds": """enable_qemu_monitor_announce_self qemu_monitor_announce_self_count
             qemu_monitor_announce_self_interval enable_numa_live_migration skip_cpu_compare_on_dest
             skip_cpu_compare_at_startup skip_hypervisor_version_check_on_lm""",
@@ -281,7 +333,7 @@ AUTH = """auth_type auth_section auth_url system_scope domain_id domain_name pro
     connect_retries connect_retry_delay status_code_retries status_code_retry_delay retriable_status_codes"""
 _OTHERS = {
     "api": "compute_link_prefix glance_link_prefix response_validation",
-    _D: """allow_migrate_to_same_host checksum_base_images compute_scheduler_driver
+    _D: """osapi_compute_link_prefix osapi_glance_link_prefix allow_migrate_to_same_host checksum_base_images compute_scheduler_driver
         remove_unused_resized_minimum_age_seconds start_guests_on_host_boot
         console_host default_schedule_zone internal_service_availability_zone instance_name_template
         mkisofs_cmd osapi_compute_unique_server_name_scope password_length record source_is_ipv6 verbose
@@ -290,18 +342,17 @@ _OTHERS = {
         api_rate_limit use_ipv6 ipv6_backend vnc_keymap scheduler_host_manager metadata_workers scheduler_workers network_topic compute_topic cert_topic""",
     "compute": """consecutive_build_service_disable_threshold shutdown_retry_interval max_disk_devices_to_attach
         provider_config_location vmdk_allowed_types update_resources_max_workers""",
-    "consoleauth": "enforce_session_timeout",
     "conductor": "use_local topic manager",
     "glance": f"{AUTH} debug host port protocol api_insecure allowed_direct_url_schemes",
     "image_cache": "subdirectory_name remove_unused_resized_minimum_age_seconds",
     "libvirt": "cpu_model_fallback checksum_base_images image_info_filename_pattern remove_unused_kernels",
     "quota": "driver max_age until_refresh reservation_expire",
     "scheduler": "host_manager driver_task_period workers",
-    "service_user": "send_service_user_token",
+    "service_user": "send_service_user_token auth_strategy",
     "upgrade_levels": "baseapi cert network intercell cells console consoleauth",
-    "vnc": "auth_schemes vencrypt_client_key vencrypt_client_cert vencrypt_ca_certs keymap xvpvncproxy_host xvpvncproxy_port",
+    "vnc": "auth_schemes vencrypt_client_key vencrypt_client_cert vencrypt_ca_certs keymap xvpvncproxy_host xvpvncproxy_port xvpvncproxy_base_url",
     "workarounds": """disable_group_policy_check_upcall libvirt_disable_apic disable_compute_service_check_for_ffu
-        skip_reserve_in_use_ironic_nodes disable_deep_image_inspection""",
+        skip_reserve_in_use_ironic_nodes disable_deep_image_inspection enable_consoleauth destroy_after_evacuate""",
     "database": """sqlite_synchronous backend slave_connection asyncio_connection asyncio_slave_connection
         synchronous_reader mysql_sql_mode mysql_wsrep_sync_wait max_retries retry_interval max_overflow connection_debug
         connection_trace db_retry_interval db_inc_retry_interval db_max_retry_interval db_max_retries connection_parameters

@@ -105,9 +105,7 @@ def launch(
             if not watched:
                 service.on_hangup(lambda: reread(conf, lambda: configuration.load(sys.argv[1:], prog, cli=cli)))
             service.run(services, stopping, every_service_started, systemd.Watchdog())
-    except cfg.ConfigFilesNotFoundError as error:
-        _fail(prog, str(error))
-    except (errors.MinovaError, cfg.ConfigFileParseError) as error:
+    except errors.MinovaError as error:
         _fail(prog, str(error))
     _exit(0)
 

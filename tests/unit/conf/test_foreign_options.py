@@ -1,13 +1,16 @@
 """Options of Nova in files of several kinds and ages: what each does here, and which ones end the start."""
 
+import errno
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from oslo_config import cfg
 
 from minova import conf as configuration
 from minova import errors, log
-from minova.cmd import manage
+from minova.cmd import manage, placement_api
 from minova.conf import foreign_options
 from minova.conf.foreign_options import Meaning, OptionFinding, RegisteredOptions
 from minova.conf.nova_options import AUTH, ELSEWHERE, GROUPS, NO_EFFECT, PROTECTING
@@ -90,6 +93,17 @@ def test_a_file_whose_options_are_all_used_is_good(tmp_path: Path, capsys: pytes
     (("compute", "image_type_exclude_list"), "vmdk"),
     (("libvirt", "live_migration_tunnelled"), "1"),
     (("vnc", "auth_schemes"), "vencrypt"),
+    (("wsgi", "ssl_ca_file"), "/etc/ca.pem"),
+    (("DEFAULT", "ssl_ca_file"), "/etc/ca.pem"),
+    (("ssl", "ca_file"), "/etc/ca.pem"),
+    (("consoleauth", "enforce_session_timeout"), "True"),
+    (("api", "allow_instance_snapshots"), "False"),
+    (("DEFAULT", "allow_instance_snapshots"), "false"),
+    (("api", "hide_server_address_states"), "building,active"),
+    (("DEFAULT", "osapi_hide_server_address_states"), "active"),
+    (("libvirt", "live_migration_flag"), "VIR_MIGRATE_LIVE,VIR_MIGRATE_TUNNELLED"),
+    (("trusted_computing", "attestation_server"), "attest"),
+    (("DEFAULT", "allow_same_net_traffic"), "False"),
 ])  # fmt: skip
 def test_bug_options_that_protect_are_ignored_in_silence(tmp_path: Path, place: tuple[str, str], value: str) -> None:
     file = tmp_path / "minova.conf"
@@ -121,6 +135,38 @@ def test_bug_options_of_old_public_files_were_unknown(tmp_path: Path) -> None:
         "[libvirt] use_usb_tablet": "[DEFAULT] pointer_model",
     }
     assert not any(one.meaning is Meaning.USED for one in found)
+
+
+@pytest.mark.parametrize(("place", "value"), [
+    (("consoleauth", "enforce_session_timeout"), "False"),
+    (("api", "allow_instance_snapshots"), "True"),
+    (("api", "hide_server_address_states"), "building"),
+    (("libvirt", "live_migration_flag"), "VIR_MIGRATE_LIVE"),
+    (("wsgi", "ssl_ca_file"), ""),
+])  # fmt: skip
+def test_values_that_protect_nothing_end_no_start(tmp_path: Path, place: tuple[str, str], value: str) -> None:
+    file = tmp_path / "minova.conf"
+    file.write_text("[{}]\n{} = {}\n".format(*place, value))
+    assert [one.meaning for one in configuration.foreign(read(file))] == [Meaning.NO_EFFECT]
+
+
+def test_bug_options_of_libraries_in_public_files_were_unknown(tmp_path: Path) -> None:
+    """The names are those of files of kolla-ansible, TripleO, devstack and openstack-helm that their users have published."""
+    file = tmp_path / "nova.conf"
+    file.write_text(
+        "[DEFAULT]\nosapi_compute_link_prefix = x\nsecure_proxy_ssl_header = X\n"
+        "[oslo_middleware]\nenable_proxy_headers_parsing = True\nmax_request_body_size = 1\nmax_request_rate = 1\n"
+        "[healthcheck]\npath = /h\n[audit_middleware_notifications]\ndriver = log\n[os_brick]\nlock_path = /x\n"
+        "[matchmaker_redis]\nhost = x\n[devices]\nenabled_vgpu_types = nvidia-35\n[vnc]\nxvpvncproxy_base_url = x\n"
+        "[workarounds]\nrbd_volume_local_attach = True\ndisable_native_luksv1 = True\nenable_consoleauth = True\n"
+        "[service_user]\nauth_strategy = keystone\n"
+    )
+    found = foreign_options.findings(RegisteredOptions(read(), ()), [file])
+    assert [one.option for one in found if one.meaning not in {Meaning.NO_EFFECT, Meaning.OTHER_NAME}] == []
+    assert {one.option: one.text for one in found if one.meaning is Meaning.OTHER_NAME} == {
+        "[oslo_middleware] max_request_body_size": "[api] max_request_body_size",
+        "[devices] enabled_vgpu_types": "[devices] enabled_mdev_types",
+    }
 
 
 def test_options_without_effect_are_one_warning(tmp_path: Path) -> None:
@@ -173,3 +219,69 @@ def test_a_wrong_value_names_option_value_and_file(tmp_path: Path) -> None:
     with pytest.raises(errors.InvalidConfiguration) as raised:
         configuration.check(read(first, second))
     assert str(raised.value) == f"[api] max_limit = abc in {first}: invalid literal for int() with base 10: 'abc'"
+
+
+FACILITY = "use_syslog = true\nsyslog_log_facility = garbage\n"
+
+
+@pytest.mark.parametrize(("text", "named"), [
+    ("default_log_levels = garbage\n", "[DEFAULT] default_log_levels = garbage"),
+    ("default_log_levels = minova=LOUD\n", "[DEFAULT] default_log_levels = minova=LOUD"),
+    (FACILITY, "[DEFAULT] syslog_log_facility = garbage"),
+    ("log_config_append = {folder}/log.ini\n", "[DEFAULT] log_config_append = {folder}/log.ini"),
+])  # fmt: skip
+def test_bug_log_options_with_unknown_words_were_tracebacks(tmp_path: Path, text: str, named: str) -> None:
+    (tmp_path / "log.ini").write_text(
+        "[loggers]\nkeys = root\n[handlers]\nkeys = h\n[formatters]\nkeys =\n[logger_root]\nhandlers = h\n"
+        "[handler_h]\nclass = absent.module.Handler\nargs = ()\n"
+    )
+    file = tmp_path / "minova.conf"
+    file.write_text("[DEFAULT]\n" + text.format(folder=tmp_path))
+    with pytest.raises(errors.InvalidConfiguration) as raised:
+        log.setup(read(file))
+    assert str(raised.value).startswith(f"{named.format(folder=tmp_path)} in {file}: ")
+
+
+def _without_rights(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def parse(parser: Any) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", parser.filename)
+
+    path.touch()
+    monkeypatch.setattr(cfg.ConfigParser, "parse", parse)
+
+
+@pytest.mark.parametrize(("option", "prepare", "reason"), [
+    ("--config-file", lambda path, patch: None, "there is no such file"),
+    ("--config-dir", lambda path, patch: None, "there is no such folder"),
+    ("--config-file", _without_rights, "may not read it"),
+    ("--config-file", lambda path, patch: path.write_bytes(b"[DEFAULT]\nmy_ip = \xff\xfe\n"), "can't decode"),
+    ("--config-file", lambda path, patch: path.write_text("my_ip = ::1\n"), "Section must be started"),
+    ("--config-file", lambda path, patch: path.mkdir(), "Is a directory"),
+], ids=["absent file", "absent folder", "no rights", "not UTF-8", "no assignment", "folder"])  # fmt: skip
+def test_bug_files_that_cannot_be_read_were_tracebacks(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    option: str,
+    prepare: Callable[[Path, pytest.MonkeyPatch], object],
+    reason: str,
+) -> None:
+    """By the commands and by the WSGI application."""
+    path = tmp_path / "minova.conf"
+    prepare(path, monkeypatch)
+    assert manage.run([option, str(path), "db", "version"]) == 1
+    said = capsys.readouterr().err
+    assert (str(path) in said, reason in said, len(said.splitlines())) == (True, True, 1), said
+    if option == "--config-file":
+        monkeypatch.setenv("MINOVA_CONF", str(path))
+        with pytest.raises(errors.InvalidConfiguration, match=reason) as raised:
+            placement_api.application()
+        assert str(path) in str(raised.value)
+
+
+def test_bug_wsgi_application_ignored_options_that_protect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "minova.conf"
+    file.write_text("[wsgi]\nssl_ca_file = /etc/ca.pem\n")
+    monkeypatch.setenv("MINOVA_CONF", str(file))
+    with pytest.raises(errors.InvalidConfiguration, match=r"\[wsgi\] ssl_ca_file = /etc/ca.pem"):
+        placement_api.application()
