@@ -28,8 +28,11 @@ REASONS: Mapping[tuple[str, str], str] = {
     (
         "create",
         "openstack.cloud.port",
-    ): "the module compares `fixed_ips` with the answer, which has subnets and IPv6 addresses, too",
-    ("create", "server by the defaults"): "the module asks for a floating address again",
+    ): "beside Neutron, too: the module compares `fixed_ips` with the answer, which has subnets and IPv6 addresses, too",
+    (
+        "create",
+        "server by the defaults",
+    ): "beside any cloud without an external network: the module asks for a floating address again",
     ("use", "floating_ip"): "there are no floating addresses",
     ("use", "router"): "there are no routers",
 }

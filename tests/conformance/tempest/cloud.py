@@ -100,6 +100,7 @@ def cloud() -> Iterator[Cloud]:
                 vnc__novncproxy_base_url=f"http://127.0.0.1:{proxy}/vnc_lite.html",
                 consoleproxy__port=proxy,
                 serial_console__enabled=True,
+                serial_console__base_url=f"ws://127.0.0.1:{proxy}/",
                 # As operators have them: the limits of a Cluster are lifted.
                 **{f"quota__{name}": limit for name, limit in limits.DEFAULTS.items()},
             )

@@ -34,7 +34,12 @@ SKIPS: dict[str, str] = {
 }
 # (a part of the test's name, a text of its failure, reason)
 FAILURES: tuple[tuple[str, str, str], ...] = (
-    ("test_live_migration_serial_console", "WebSocket creation failed", "the fake driver's guests have no terminal"),
+    # `int(data[i])` of a text, and bytes added to a text: the test passes on no Python 3.
+    (
+        "test_live_migration_serial_console",
+        "'test_live_migration_serial_console' not in ''",
+        "a bug of Tempest: it sends to its WebSocket a text, of which that wants numbers",
+    ),
     ("quotas.", "Quotas of users are not served", _USERS),
     (
         "test_inject_network_info",
