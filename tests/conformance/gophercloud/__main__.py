@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -162,8 +163,9 @@ def table(results: Iterable[Result]) -> str:
     lines = ["| package | passed | skipped | failed | why |", "| --- | --- | --- | --- | --- |"]
     for package, found in by_package.items():
         counts = [sum(each.action == action for each in found) for action in ("pass", "skip", "fail")]
-        why = sorted({each.reason or "unexplained" for each in found if each.action == "fail"})
-        lines.append(f"| {package} | {counts[0]} | {counts[1]} | {counts[2]} | {'; '.join(why)} |")
+        reasons = Counter(each.reason or "unexplained" for each in found if each.action == "fail")
+        why = "; ".join(f"{number}: {reason}" for reason, number in reasons.most_common())
+        lines.append(f"| {package} | {counts[0]} | {counts[1]} | {counts[2]} | {why} |")
     return "\n".join(lines)
 
 

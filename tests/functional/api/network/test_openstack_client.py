@@ -121,3 +121,39 @@ def test_chains_of_the_client_end(url: str) -> None:
     assert [row["Name"] for row in found] == ["blue"]
     assert (pinned["tags"], pinned["extra_dhcp_opts"][0]["opt_value"]) == (["front"], "a")
     assert (cleared, left) == ("", [])
+
+
+def test_client_filters_listings(url: str) -> None:
+    """Each filter of the client has an effect: the API refuses those that it does not have."""
+    made = (
+        "network create blue --tag x",
+        "network create red --share --disable",
+        "subnet create front --network blue --subnet-range 10.1.0.0/24 --tag x",
+        "subnet create six --network red --subnet-range fd00::/64 --ip-version 6 --no-dhcp --gateway none",
+        "security group create web --tag x",
+        "security group rule create web --protocol tcp --dst-port 22",
+        "port create one --network blue --security-group web --device d --host host1 --tag x",
+        "port create two --network red --no-security-group",
+    )
+    ones = {
+        **dict.fromkeys(
+            ["--name blue", "--enable", "--no-share", "--tags x", "--provider-network-type local --tags x"], "network"
+        ),
+        **dict.fromkeys(
+            ["--ip-version 4", "--dhcp", "--gateway 10.1.0.1", "--subnet-range 10.1.0.0/24", "--network blue"], "subnet"
+        ),
+        **dict.fromkeys(["--host host1", "--device-id d", "--fixed-ip subnet=front"], "port"),
+        "--any-tags x": "security group",
+    }
+    nones = {
+        **dict.fromkeys(["--external", "--status DOWN"], "network"),
+        **dict.fromkeys(["--status ACTIVE", "--mac-address fa:16:3e:00:00:00", "--name three"], "port"),
+        "--share": "security group",
+    }
+    asked = [*ones.items(), *nones.items()]
+    answers = openstack(url, *made, *(f"{kind} list {options} -f json" for options, kind in asked))[len(made) :]
+    found = {(kind, options): len(rows) for (options, kind), rows in zip(asked, answers, strict=True)}
+    assert found == {(kind, options): int(options in ones) for options, kind in asked}
+    ((group,),) = openstack(url, "security group list --tags x -f json")
+    ((port,),) = openstack(url, f"port list --security-group {group['ID']} -f json")
+    assert port["Name"] == "one"
