@@ -86,6 +86,7 @@ class FakeConductor:
         self.steps: list[tuple[str, int, str]] = []
         self.tpm_states: dict[str, TpmState] = {}
         self.actions: dict[str, tuple[int, ServerAction]] = {}
+        self.last_actions: dict[str, int] = {}
         self.forced: list[int] = []  # actions that have forced their guests
         self.agent_reasons: list[str] = []  # of failed actions
         self.progressed: list[str] = []
@@ -164,6 +165,7 @@ class FakeConductor:
         """The action is in progress. Answers the instance as the message has it."""
         with self._lock:
             self.actions[instance_uuid] = (action_id, action)
+            self.last_actions[instance_uuid] = action_id
             return self.change(instance_uuid, task_state=next(iter(action.progress), None))
 
     def change(self, instance_uuid: str, **changes: Any) -> Instance:
@@ -592,16 +594,31 @@ class FakeConductor:
         self._serve("record_hardware", work)
 
     def report_power_states(
-        self, ctx: RequestContext, *, host: str, states: dict[str, int], reasons: dict[str, str] | None = None
-    ) -> None:
-        def work() -> None:
+        self,
+        ctx: RequestContext,
+        *,
+        host: str,
+        states: dict[str, int],
+        reasons: dict[str, str] | None = None,
+        after: dict[str, int] | None = None,
+    ) -> dict[str, int] | None:
+        def work() -> dict[str, int] | None:
             self.reasons.update(reasons or {})
+            unproved = {}
             for instance_uuid, state in states.items():
                 known = self.instances.get(instance_uuid)
                 if known is None or known.host != host or known.task_state is not None:
                     continue
                 stopped = known.vm_state is VmState.ACTIVE and state in OFF
+                if (
+                    stopped
+                    and after is not None
+                    and after.get(instance_uuid) != self.last_actions.get(instance_uuid, 0)
+                ):
+                    unproved[instance_uuid] = self.last_actions.get(instance_uuid, 0)
+                    continue
                 vm_state = VmState.STOPPED if stopped else known.vm_state
                 self.change(instance_uuid, power_state=PowerState(state), vm_state=vm_state)
+            return None if after is None else unproved
 
-        self._serve("report_power_states", work)
+        return self._serve("report_power_states", work)

@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from minova import errors
 from minova.context import RequestContext
@@ -87,17 +88,38 @@ class PowerStates:
             raise
 
     def _report(self, ctx: RequestContext, settled: Mapping[str, GuestState]) -> None:
-        states = {uuid: int(state.power_state) for uuid, state in settled.items()}
-        reasons = {uuid: state.reason.value for uuid, state in settled.items() if state.reason}
-        try:
-            self._conductor.report_power_states(ctx, host=self._host, states=states, reasons=reasons or None)
-        except errors.PeerTooOld:  # during an upgrade
-            self._conductor.report_power_states(ctx, host=self._host, states=states)
+        last = self._call(ctx, settled, {})
+        if last:
+            # These instances would change. Their guests may have changed again before this answer, by an action.
+            again = {uuid: self._settled(uuid, settled[uuid].power_state) for uuid in last if self._may_report(uuid)}
+            changed_since = self._call(ctx, again, {uuid: last[uuid] for uuid in again}) if again else {}
+            with self._lock:
+                for uuid in changed_since.keys() - self._held:
+                    self._waiting.setdefault(uuid, again[uuid].power_state)
         for uuid, state in settled.items():
             if state.reason in FAULTS:
                 LOG.info(
                     "The guest of instance %s is in power state %s: %s", uuid, state.power_state.name, state.detail
                 )
+
+    def _call(self, ctx: RequestContext, settled: Mapping[str, GuestState], after: dict[str, int]) -> dict[str, int]:
+        """`after`, and what is returned: see `report_power_states`."""
+        states = {uuid: int(state.power_state) for uuid, state in settled.items()}
+        reasons = {uuid: state.reason.value for uuid, state in settled.items() if state.reason} or None
+        report = partial(self._conductor.report_power_states, ctx, host=self._host, states=states)
+        try:
+            return report(reasons=reasons, after=after) or {}
+        except errors.PeerTooOld:  # during an upgrade
+            pass
+        try:
+            report(reasons=reasons)
+        except errors.PeerTooOld:
+            report()
+        return {}
+
+    def _may_report(self, instance_uuid: str) -> bool:
+        with self._lock:
+            return instance_uuid not in self._held
 
     def _settled(self, instance_uuid: str, state: PowerState) -> GuestState:
         """Returns the state to report. It is read again just before the report, because it may change what its instance is:

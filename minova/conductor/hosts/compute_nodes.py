@@ -272,14 +272,22 @@ class ComputeNodes(AuditsApi):
     # -- power states ----------------------------------------------------------------------------------------------
 
     def report_power_states(
-        self, ctx: RequestContext, host: str, states: Mapping[str, int], reasons: Mapping[str, str] | None = None
-    ) -> None:
+        self,
+        ctx: RequestContext,
+        host: str,
+        states: Mapping[str, int],
+        reasons: Mapping[str, str] | None = None,
+        after: Mapping[str, int] | None = None,
+    ) -> dict[str, int] | None:
         """Changes instances as their guests have changed: see `guest_changes.py`. Instances of other hosts, instances with a
         task, and unknown states are ignored.
         """
         reported = guest_changes.guest_states(states, reasons or {})
-        if reported:
-            self._worker.run(lambda session: guest_changes.follow(session, ctx, host, reported, self._worker.at()))
+        if not reported:
+            return None if after is None else {}
+        return self._worker.run(
+            lambda session: guest_changes.follow(session, ctx, host, reported, after, self._worker.at())
+        )
 
 
 def _place(host: str | None, name_hosts: bool) -> str:

@@ -1,5 +1,12 @@
 """What becomes of instances whose guests have changed without an action of minova. `objects/actions/guest_changes.py`
 decides; this module writes states, records, faults and notifications in one transaction.
+
+A report may come late or twice, when an action has changed the instance since. So a report that would change an instance only counts if
+its host read the state after the instance's last action:
+
+    host       states                                ----> conductor   the instance would change: returns its last action
+    host       reads the states again, and reports
+               them with those actions               ----> conductor   no later action: the instance changes
 """
 
 import logging
@@ -30,16 +37,39 @@ def guest_states(states: Mapping[str, int], reasons: Mapping[str, str]) -> dict[
     }
 
 
-def follow(session: Session, ctx: RequestContext, host: str, reported: Mapping[str, GuestState], at: datetime) -> None:
-    """Change the idle instances of the host as their guests have changed."""
+def follow(
+    session: Session,
+    ctx: RequestContext,
+    host: str,
+    reported: Mapping[str, GuestState],
+    after: Mapping[str, int] | None,
+    at: datetime,
+) -> dict[str, int] | None:
+    """Change the idle instances of the host as their guests have changed.
+
+    `after`: the actions after which the host has read the states; None: a host of an earlier release names none.
+    Returns the last actions of those instances that would change and had a later action. They stay as they are.
+    """
+    would_change = {
+        idle: change
+        for idle in instances.idle_on(session, host, reported)
+        if (change := change_of(idle.vm_state, idle.power_state, reported[idle.uuid])) is not None
+    }
+    last = actions.last_of(session, [idle.uuid for idle in would_change]) if after is not None and would_change else {}
+    unproved = {
+        idle.uuid: last.get(idle.uuid, 0)
+        for idle in would_change
+        if after is not None and after.get(idle.uuid) != last.get(idle.uuid, 0)
+    }
     changed: dict[GuestChange, list[IdleInstance]] = {}
-    for idle in instances.idle_on(session, host, reported):
-        change = change_of(idle.vm_state, idle.power_state, reported[idle.uuid])
-        if change is not None:
+    for idle, change in would_change.items():
+        if idle.uuid not in unproved:
             changed.setdefault(change, []).append(idle)
     for change, several in changed.items():
         _write(session, ctx, host, change, several, at)
-    instances.set_power_states(session, host, {uuid: state.power_state for uuid, state in reported.items()}, at)
+    states = {uuid: state.power_state for uuid, state in reported.items() if uuid not in unproved}
+    instances.set_power_states(session, host, states, at)
+    return None if after is None else unproved
 
 
 def _write(

@@ -117,5 +117,5 @@ class ConductorApi(
         "1.6": "versions of services; hosts of instances; the end of a process; failed removals; several claims; removing services",
         "1.7": "server actions; changes of servers and flavors; kinds of failures; the topic conductor_api; quotas; key pairs; tokens, changes and members of images; networks, subnets, ports and security groups; consoles; config drives; metadata of guests; what services have seen of their cloud",
         "1.8": "reports of all guests and images that hosts and image stores hold; reasons of power states",
-        "1.9": "evacuations; phases of moves; live migrations; several networks, subnets, ports, security groups or rules in one call; tags of these; guests that were forced, reasons of their agents; address groups; subnet pools; deletion of one revision; secrets of guests; images that hosts cache in advance; hardware that a rebuild has chosen; IDs of new server groups",
+        "1.9": "evacuations; phases of moves; live migrations; several networks, subnets, ports, security groups or rules in one call; tags of these; guests that were forced, reasons of their agents; address groups; subnet pools; deletion of one revision; secrets of guests; images that hosts cache in advance; hardware that a rebuild has chosen; IDs of new server groups; the action after which a power state was read",
     }

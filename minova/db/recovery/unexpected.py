@@ -16,6 +16,7 @@ from minova.db.models import (
     UnexpectedGuest,
     UnexpectedImage,
 )
+from minova.db.servers import actions
 from minova.db.sql import chunked
 from minova.objects.servers.states import RESOURCE_FREE, VmState
 from minova.objects.unexpected.guest_record import GuestMark, GuestRecord
@@ -91,7 +92,7 @@ def _hosts_known(session: Session, uuids: Collection[str]) -> dict[str, set[str 
     """Returns the hosts that rows, tasks, migrations and events of actions name for each instance. None is among them if
     its row names none.
     """
-    actions, events, moves = InstanceAction, InstanceActionEvent, Migration
+    records, events, moves = InstanceAction, InstanceActionEvent, Migration
     hosts_by_uuid: dict[str, set[str | None]] = {uuid: set() for uuid in uuids}
     for chunk in chunked(sorted(uuids)):
         named: Any = union(
@@ -101,9 +102,9 @@ def _hosts_known(session: Session, uuids: Collection[str]) -> dict[str, set[str 
             select(moves.instance_uuid, moves.dest_compute).where(
                 moves.instance_uuid.in_(chunk), moves.dest_compute.is_not(None)
             ),
-            select(actions.instance_uuid, events.host)
-            .join(events, events.action_id == actions.id)
-            .where(actions.instance_uuid.in_(chunk), events.host.is_not(None)),
+            select(records.instance_uuid, events.host)
+            .join(events, events.action_id == records.id)
+            .where(records.instance_uuid.in_(chunk), events.host.is_not(None)),
         )
         for uuid, host in session.execute(named):
             hosts_by_uuid[uuid].add(host)
@@ -222,16 +223,10 @@ def with_unknown_actions(session: Session, marks: Iterable[GuestMark]) -> set[st
             if by_id[action_id].request_id == request_id:
                 del missing[action_id]
     suspects = {mark.uuid: mark for mark in missing.values()}
-    later = {uuid for uuid, last in _last_actions(session, suspects).items() if last > (suspects[uuid].action_id or 0)}
+    later = {
+        uuid for uuid, last in actions.last_of(session, suspects).items() if last > (suspects[uuid].action_id or 0)
+    }
     return set(suspects) - later - _adopted(session, suspects)
-
-
-def _last_actions(session: Session, uuids: Collection[str]) -> dict[str, int]:
-    model, last = InstanceAction, {}
-    for chunk in chunked(sorted(uuids)):
-        query = select(model.instance_uuid, func.max(model.id)).where(model.instance_uuid.in_(chunk))
-        last.update({uuid: number for uuid, number, *_ in session.execute(query.group_by(model.instance_uuid))})
-    return last
 
 
 def _adopted(session: Session, suspects: Mapping[str, GuestMark]) -> set[str]:

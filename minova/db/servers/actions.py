@@ -137,6 +137,15 @@ def explain_success(session: Session, action_ids: Collection[int], text: str) ->
         session.connection().execute(update(model).where(*done).values(values))
 
 
+def last_of(session: Session, instance_uuids: Collection[str]) -> dict[str, int]:
+    """Returns {instance uuid: id of its newest action}, without those that have none."""
+    model, last = InstanceAction, dict[str, int]()
+    for chunk in chunked(sorted(instance_uuids)):
+        query = select(model.instance_uuid, func.max(model.id)).where(model.instance_uuid.in_(chunk))
+        last.update({uuid: number for uuid, number, *_ in session.execute(query.group_by(model.instance_uuid))})
+    return last
+
+
 def last_failed(session: Session, instance_uuid: str) -> tuple[int, str | None] | None:
     """Returns the id and the event of the instance's newest action if it has failed."""
     model = InstanceAction

@@ -24,6 +24,7 @@ from minova.objects.actions.shelving import SHELVE
 from minova.objects.actions.table import BY_KIND, RUN_BY_HOSTS
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
+from minova.objects.guests.guest_states import GuestReason
 from minova.objects.hosts.compute_node import AvailableResources, ComputeNode, DomainView, Inventory
 from minova.objects.hosts.service import SERVICE_VERSION, Service
 from minova.objects.requests.diagnosis import Diagnosis
@@ -288,6 +289,14 @@ class ConductorHarness:
         if BY_KIND[kind] is SHELVE:
             self.upload(uuid)
         self.conductor.action_succeeded(CTX, **report, power_state=power_state_after(BY_KIND[kind]))
+
+    def report_power(
+        self, uuid: str, state: int, reason: GuestReason = GuestReason.NONE, *, host: str = "a"
+    ) -> dict[str, int] | None:
+        """As a host does: it reads the state again if the instance would change. Returns the last answer."""
+        said: dict[str, Any] = {"host": host, "states": {uuid: int(state)}, "reasons": {uuid: reason.value}}
+        last = self.conductor.report_power_states(CTX, **said, after={})
+        return self.conductor.report_power_states(CTX, **said, after=last) if last else last
 
     def upload(self, uuid: str) -> None:
         """All bytes of the image that its host makes of it have come."""

@@ -151,7 +151,7 @@ class AuditCases:
 
     def test_power_states_are_of_the_hosts_own_instances(self, harness: ConductorHarness) -> None:
         uuid = harness.active()
-        harness.conductor.report_power_states(CTX, host="b", states={uuid: 4})
+        harness.report_power(uuid, 4, host="b")
         assert harness.instance(uuid).power_state == 1
         harness.conductor.report_power_states(CTX, host="a", states={uuid: 4, named("other"): 4})
         assert harness.instance(uuid).power_state == 4

@@ -79,7 +79,7 @@ class AuditsApi(Protocol):
         """
         ...
 
-    @call(added={"reasons": "1.8"})
+    @call(added={"reasons": "1.8", "after": "1.9"})
     def report_power_states(
         self,
         ctx: RequestContext,
@@ -87,8 +87,14 @@ class AuditsApi(Protocol):
         host: Line,
         states: Annotated[dict[Line, Figure], Meta(max_length=MAX_GUESTS)],
         reasons: Annotated[dict[Line, Line], Meta(max_length=MAX_GUESTS)] | None = None,
-    ) -> None:
+        after: Annotated[dict[Line, Figure], Meta(max_length=MAX_GUESTS)] | None = None,
+    ) -> dict[Line, Figure] | None:
         """Reports {instance uuid: PowerState} of domains whose state changed, and {instance uuid: GuestReason} of those whose
         state has a reason. Instances of other hosts are not changed.
+
+        Returns {instance uuid: its last action} of those instances that would change, for example stop, and were not proved to
+        be in this state after that action. The host reads their states again and reports these with the actions in `after`.
+        So a report that comes late or twice changes no instance that an action has changed since. `after` None: a host of an
+        earlier release does not prove its reports. Then all of them count, and the answer is None.
         """
         ...

@@ -15,7 +15,7 @@ from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 
 
 def report(harness: ConductorHarness, uuid: str, state: PowerState, reason: GuestReason = GuestReason.NONE) -> None:
-    harness.conductor.report_power_states(CTX, host="a", states={uuid: int(state)}, reasons={uuid: reason.value})
+    harness.report_power(uuid, state, reason)
 
 
 def fault(harness: ConductorHarness, uuid: str) -> str | None:
@@ -107,6 +107,46 @@ def test_bug_poweroff_in_the_guest_has_a_user(harness: ConductorHarness) -> None
     assert fault(harness, uuid) is None
     assert record(harness, uuid) == ("stop", "Success", "", "The guest has shut itself down.")
     assert harness.events(harness.action_id(uuid)) == [("guest_shutdown", "a", "Success")]
+
+
+def off(uuid: str, **after: int) -> dict[str, Any]:
+    return {
+        "host": "a",
+        "states": {uuid: int(PowerState.SHUTDOWN)},
+        "reasons": {uuid: GuestReason.SHUT_DOWN.value},
+        "after": after,
+    }
+
+
+@pytest.mark.parametrize("is_proved", [False, True])
+def test_bug_late_report_stops_a_guest_that_was_started_since(harness: ConductorHarness, is_proved: bool) -> None:
+    """Its row became `stopped`, and the next audit asked the guest to shut down."""
+    uuid = harness.active()
+    last = harness.conductor.report_power_states(CTX, **off(uuid))
+    assert last == {uuid: harness.action_id(uuid)}
+    assert harness.state(uuid) == "active/None on a"
+    proved = off(uuid) | {"after": last}
+    assert harness.conductor.report_power_states(CTX, **proved) == {}
+    assert harness.state(uuid) == "stopped/None on a"
+    harness.acted(uuid, "start")
+    late = proved if is_proved else off(uuid)
+    assert harness.conductor.report_power_states(CTX, **late) == {uuid: harness.action_id(uuid)}
+    assert harness.state(uuid) == "active/None on a"
+    assert harness.instance(uuid).power_state == PowerState.RUNNING
+    assert [action for action, _ in harness.actions(uuid)] == ["create", "stop", "start"]
+
+
+def test_a_report_that_changes_the_power_state_alone_needs_no_proof(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    said = off(uuid) | {"states": {uuid: int(PowerState.SUSPENDED)}}
+    assert harness.conductor.report_power_states(CTX, **said) == {}
+    assert harness.instance(uuid).power_state == PowerState.SUSPENDED
+
+
+def test_a_host_of_an_earlier_release_proves_nothing(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    assert harness.conductor.report_power_states(CTX, host="a", states={uuid: int(PowerState.SHUTDOWN)}) is None
+    assert harness.state(uuid) == "stopped/None on a"
 
 
 def test_a_reason_of_a_later_release_is_none(harness: ConductorHarness) -> None:

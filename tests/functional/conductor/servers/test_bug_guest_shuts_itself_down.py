@@ -11,7 +11,7 @@ from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 
 
 def report(harness: ConductorHarness, uuid: str, state: int, host: str = "a") -> None:
-    harness.conductor.report_power_states(CTX, host=host, states={uuid: int(state)})
+    harness.report_power(uuid, state, host=host)
 
 
 @pytest.mark.parametrize(

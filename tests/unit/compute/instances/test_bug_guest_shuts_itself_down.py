@@ -126,6 +126,35 @@ def test_what_was_seen_running_is_looked_at_again_before_it_is_stopped(compute: 
     assert "shut_down" not in compute.hypervisor.calls
 
 
+def test_bug_late_report_says_that_a_guest_is_off_that_was_started_since(compute: Compute) -> None:
+    """The first report waits at a conductor until the guest has been started again."""
+
+    def starts_meanwhile(method: str) -> None:
+        if method == "report_power_states":
+            compute.conductor.on_answer = lambda method: None
+            compute.hypervisor.turn("i", PowerState.RUNNING)
+
+    compute.hypervisor.turn("i", PowerState.SHUTDOWN)
+    compute.conductor.on_answer = starts_meanwhile
+    compute.manager.report_changes()
+    assert compute.conductor.instances["i"].vm_state is VmState.ACTIVE
+    assert compute.conductor.instances["i"].power_state is PowerState.RUNNING
+
+
+def test_a_report_that_an_action_has_overtaken_is_made_again(compute: Compute) -> None:
+    def acts_meanwhile(method: str) -> None:
+        if method == "report_power_states":
+            compute.conductor.on_answer = lambda method: None
+            compute.conductor.last_actions["i"] = 7
+
+    compute.hypervisor.turn("i", PowerState.SHUTDOWN)
+    compute.conductor.on_answer = acts_meanwhile
+    compute.manager.report_changes()
+    assert compute.conductor.instances["i"].vm_state is VmState.ACTIVE
+    compute.manager.report_changes()
+    assert compute.conductor.instances["i"].vm_state is VmState.STOPPED
+
+
 def found_running(compute: Compute, properties: dict[str, str] | None = None) -> None:
     """An audit asks the guest of a stopped server to shut down."""
     compute.conductor.change(

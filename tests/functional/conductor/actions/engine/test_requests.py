@@ -117,7 +117,7 @@ def test_a_guest_that_stops_while_it_is_interrupted_does_not_hold_the_action_up(
     uuid = harness.active()
     asked = harness.act(uuid, "trigger_crash_dump")
     harness.conductor.begin_action(CTX, **report(harness, uuid, asked))
-    harness.conductor.report_power_states(CTX, host="a", states={uuid: 4})
+    harness.report_power(uuid, 4)
     succeed(harness, uuid, asked, power_state=4)
     assert (harness.state(uuid), harness.task(uuid)) == ("stopped/None on a", None)
     assert ("trigger_crash_dump", "Success") in harness.actions(uuid)
@@ -310,7 +310,7 @@ def test_a_second_stop_is_not_ended_by_the_reports_of_the_first(harness: Conduct
 def test_power_states_do_not_end_an_action(harness: ConductorHarness) -> None:
     uuid = harness.active()
     harness.act(uuid, "stop")
-    harness.conductor.report_power_states(CTX, host="a", states={uuid: 4})
+    harness.report_power(uuid, 4)
     assert harness.state(uuid) == "active/powering-off on a"
 
 
@@ -491,7 +491,7 @@ def test_a_guest_that_shuts_down_during_an_action_stops_its_server(harness: Cond
         harness.conductor.action_failed(CTX, **said, reason="no", power_state=PowerState.SHUTDOWN)
     assert harness.state(uuid) == "active/None on a"
     assert harness.instance(uuid).power_state == PowerState.RUNNING
-    harness.conductor.report_power_states(CTX, host="a", states={uuid: PowerState.SHUTDOWN})
+    harness.report_power(uuid, PowerState.SHUTDOWN)
     assert harness.state(uuid) == "stopped/None on a"
 
 
