@@ -33,7 +33,7 @@ from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.db import quotas
 from minova.db.models import Image as ImageRow
-from minova.db.models import Instance, InstanceFault, IpAllocation, Port, Service
+from minova.db.models import Instance, InstanceAction, InstanceFault, IpAllocation, Port, Service
 from minova.db.networks import ports
 from minova.db.recovery import cloud as records
 from minova.messaging.notifier import Notifier
@@ -115,7 +115,12 @@ class Cloud:
         self.delete_asked: set[str] = set()
         self.deleted_ports: set[str] = set()
         self.asked: dict[str, int] = {}
+        # Guests that go on by themselves, and not by their drivers.
+        self.runs_by_itself: set[str] = set()
+        self.stopped_running: list[str] = []
+        self._last_record = 0
         self._requests = itertools.count()
+        self.world.on_delivery = self._note_stops
         self.db = self.world.database()
         for name in CONTROLLERS["conductor"]:
             self.world.start(name, ConductorApi, self._conductor)
@@ -263,6 +268,10 @@ class Cloud:
         guests = sorted((host, domain.uuid) for host in self.hosts for domain in self.drivers[host].domains())
         if guests:
             host, uuid = self.world.random.choice(guests)
+            if state is PowerState.RUNNING:
+                self.runs_by_itself.add(uuid)
+            else:
+                self.runs_by_itself.discard(uuid)
             self.drivers[host].turn(uuid, state)
 
     def _user(self, number: int | None = None) -> RequestContext:
@@ -313,6 +322,25 @@ class Cloud:
             row = records.record(session, self.db.now())
         assert row is not None
         return row.safe_since
+
+    def _note_stops(self, method: str, sent: dict[str, Any]) -> None:
+        """After each message: no instance becomes `stopped` without its user, while the guest that its user has started runs."""
+        if method != "report_power_states" or "after" not in sent:  # a host of the release before proves nothing
+            return
+        with self.db.read() as session:
+            model = InstanceAction
+            query = select(model.id, model.instance_uuid, model.action, model.user_id).order_by(model.id)
+            new = session.execute(query.where(model.id > self._last_record)).all()
+        for number, uuid, action, user_id in new:
+            self._last_record = number
+            domain = self.drivers[sent["host"]].domain(uuid) if sent["host"] in self.drivers else None
+            is_running = domain is not None and domain.power_state is PowerState.RUNNING
+            if (
+                (action, user_id) in {("stop", ""), ("guest_crash", "")}
+                and is_running
+                and uuid not in self.runs_by_itself
+            ):
+                self.stopped_running.append(f"{uuid} runs, and was stopped without its user")
 
     # -- what must be true -----------------------------------------------------------------------------------------
 
@@ -376,7 +404,7 @@ class Cloud:
             found = self.world.errors + violations(session, domains)
             rows = session.execute(select(Instance.uuid, Instance.display_name))
             names = {uuid: name.partition("-")[0] for uuid, name in rows}
-        found += self._unfinished_images() + self._interfaces()
+        found += self._unfinished_images() + self._interfaces() + self.stopped_running
         lost = self.acknowledged - names.keys() - self.delete_asked
         found += [f"{uuid} was acknowledged and is lost" for uuid in sorted(lost)]
         made = Counter(names.values())

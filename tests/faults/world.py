@@ -168,6 +168,8 @@ class World:
         # Until when the hypervisor of a host does not answer, by the host's name.
         self.hypervisor_back: dict[str, float] = {}
         self.on_operation: Callable[[Process, str, bool], None] = lambda process, name, is_done: None
+        # Called with each message after it was served.
+        self.on_delivery: Callable[[str, dict[str, Any]], None] = lambda method, sent: None
         # Names of methods whose messages are lost.
         self.lost_methods: set[str] = set()
         # Seconds that wall clocks are away from `now`: of processes, by name, and of the database.
@@ -461,7 +463,9 @@ class _Bus:
             self._refuse_newer(process.contract.TOPIC, method, sent)
         world._stack.append(process)
         try:
-            return _wire(getattr(process.endpoint, method)(ctx, **sent))
+            answer = _wire(getattr(process.endpoint, method)(ctx, **sent))
+            world.on_delivery(method, sent)
+            return answer
         except Killed:
             raise oslo_messaging.MessagingTimeout(f"{process.name} died") from None
         except oslo_messaging.ExpectedException as expected:
