@@ -6,11 +6,11 @@ docs/operators/growth.md lists every table that grows, with its retention.
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from oslo_config import cfg
-from sqlalchemy import ColumnElement
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from minova import errors
@@ -55,6 +55,7 @@ class Purge:
 
     def purge(self) -> None:
         """Remove rows that are older than their retention."""
+        self._begin_unknown_terms()
         self._apply(self._rules())
 
     def trim_host_changes(self) -> None:
@@ -75,11 +76,12 @@ class Purge:
 
     def purge_history(self) -> None:
         """Remove ended migrations, actions and faults of instances that exist or were deleted recently."""
+        self._begin_unknown_terms()
         seconds = float(self._conf.history_retention)
-        before = self._worker.at() - timedelta(seconds=seconds)
+        before = self._earlier(seconds)
 
         def migrations(session: Session, limit: int) -> int:
-            gone = purge.migrations(session, before, limit)
+            gone = purge.migrations(session, self._now() - seconds, limit)
             claims.forget(session, gone)
             return len(gone)
 
@@ -97,18 +99,18 @@ class Purge:
         deleted, diagnoses = float(self._conf.deleted_retention), float(self._conf.diagnosis_retention)
 
         def deleted_instances(session: Session, limit: int) -> int:
-            gone = purge.deleted_instances(session, at - timedelta(seconds=deleted), limit, at)
+            gone = purge.deleted_instances(session, self._now() - deleted, limit, at)
             claims.forget(session, gone.consumers)
             return gone.instances
 
         def old_diagnoses(session: Session, limit: int) -> int:
-            return purge.diagnoses(session, at - timedelta(seconds=diagnoses), limit)
+            return purge.diagnoses(session, self._earlier(diagnoses), limit)
 
         def old_purged(session: Session, limit: int) -> int:
-            return purge.purged_instances(session, at - timedelta(seconds=purged), limit)
+            return purge.purged_instances(session, self._earlier(purged), limit)
 
         def old_messages(session: Session, limit: int) -> int:
-            return purge.executed_messages(session, at - timedelta(seconds=LATEST), limit)
+            return purge.executed_messages(session, self._now() - LATEST, limit)
 
         def orphaned_ports(session: Session, limit: int) -> int:
             """Ports that a conductor of release 0.1.0 leaves when it deletes a server, because it does not know
@@ -162,6 +164,20 @@ class Purge:
         """Of the conductors with a valid lease, the one with the lowest id purges. Two at once do no harm."""
         with self._worker.db.read() as session:
             return tasks.first_worker(session, self._now()) == self._worker.id
+
+    def _begin_unknown_terms(self) -> None:
+        if self._is_first():
+            self._worker.run(lambda session: purge.begin_unknown_terms(session, self._now()))
+
+    def _earlier(self, seconds: float) -> datetime:
+        """Returns the time of people so many seconds ago, by whichever clock is behind: this conductor's or the database's. For
+        records for people alone: a clock that runs ahead removes none of them early.
+        """
+        with self._worker.db.read() as session:
+            wall = float(session.scalar(select(self._worker.db.wall())) or 0.0)
+        return min(self._worker.at(), datetime.fromtimestamp(wall, UTC).replace(tzinfo=None)) - timedelta(
+            seconds=seconds
+        )
 
     def _now(self) -> ColumnElement[float]:
         return self._worker.now()

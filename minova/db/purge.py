@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import ColumnElement, and_, delete, exists, func, insert, select, true, update
 from sqlalchemy.orm import Session
 
 from minova.db.models import (
@@ -32,7 +32,21 @@ class PurgedRows(NamedTuple):
     consumers: list[str]
 
 
-def deleted_instances(session: Session, before: datetime, limit: int, at: datetime) -> PurgedRows:
+def begin_unknown_terms(session: Session, now: ColumnElement[float]) -> None:
+    """The retention of rows without a time of the cloud clock, which a release before has written, begins now."""
+    lacking = (
+        (Instance, "deleted_since", Instance.deleted_at.is_not(None)),
+        (ExecutedMessage, "executed_since", true()),
+        (Migration, "changed_at", true()),
+    )
+    for model, name, condition in lacking:
+        lacks = and_(condition, getattr(model, name).is_(None))
+        if session.scalar(select(exists().where(lacks))):
+            table: Any = model.__table__
+            session.connection().execute(update(table).where(lacks).values({name: now}))
+
+
+def deleted_instances(session: Session, before: ColumnElement[float], limit: int, at: datetime) -> PurgedRows:
     """Removes instances that were deleted before `before`, with all records about them, unless a host has still to
     remove what a move has left there: the migration holds its allocation.
 
@@ -40,9 +54,9 @@ def deleted_instances(session: Session, before: datetime, limit: int, at: dateti
     """
     owed = select(Migration.instance_uuid).where(Migration.cleanup_host.is_not(None))
     query = select(Instance.uuid, Instance.reservation_id, Instance.attempt).where(
-        Instance.deleted_at < before, Instance.uuid.not_in(owed)
+        Instance.deleted_since < before, Instance.uuid.not_in(owed)
     )
-    rows = session.execute(query.order_by(Instance.deleted_at).limit(limit)).all()
+    rows = session.execute(query.order_by(Instance.deleted_since).limit(limit)).all()
     uuids = [row.uuid for row in rows]
     if not uuids:
         return PurgedRows(0, [])
@@ -85,10 +99,10 @@ def purged_instances(session: Session, before: datetime, limit: int) -> int:
     return len(uuids)
 
 
-def executed_messages(session: Session, before: datetime, limit: int) -> int:
+def executed_messages(session: Session, before: ColumnElement[float], limit: int) -> int:
     """Forgets messages that were executed before `before`. Returns how many."""
-    query = select(ExecutedMessage.id).where(ExecutedMessage.executed_at < before).order_by(ExecutedMessage.executed_at)
-    ids = session.scalars(query.limit(limit)).all()
+    since = ExecutedMessage.executed_since
+    ids = session.scalars(select(ExecutedMessage.id).where(since < before).order_by(since).limit(limit)).all()
     if ids:
         session.connection().execute(delete(ExecutedMessage).where(ExecutedMessage.id.in_(ids)))
     return len(ids)
@@ -130,13 +144,12 @@ def faults(session: Session, before: datetime, limit: int) -> int:
     return len(ids)
 
 
-def migrations(session: Session, before: datetime, limit: int) -> list[str]:
+def migrations(session: Session, before: ColumnElement[float], limit: int) -> list[str]:
     """Removes migrations that ended before `before`. Returns their uuids: each is also a consumer. One that has left
     something on a host stays.
     """
-    ended_at = func.coalesce(Migration.updated_at, Migration.created_at)
     ended = (Migration.status.in_(sorted(ENDED)), Migration.cleanup_host.is_(None))
-    query = select(Migration.uuid).where(*ended, ended_at < before)
+    query = select(Migration.uuid).where(*ended, Migration.changed_at < before)
     uuids = list(session.scalars(query.order_by(Migration.id).limit(limit)))
     if uuids:
         session.connection().execute(delete(Migration).where(Migration.uuid.in_(uuids)))

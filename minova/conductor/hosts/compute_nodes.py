@@ -105,7 +105,7 @@ class ComputeNodes(AuditsApi):
             withheld: tuple[str, ...] = ()
             if too_many(len({*removable, *purged}), self._most_removals_now()):
                 withheld, removable, purged = tuple(sorted({*removable, *purged})), (), ()
-            deleted_at, at = instances.deleted_at(session, removable), self._worker.at()
+            deleted = instances.deleted_for(session, removable, self._worker.now())
             suspects = node_audit.suspects(session, row.uuid, held) if row is not None else None
             inputs = AuditInputs(
                 node=None if row is None else _known_node(session, row),
@@ -116,7 +116,7 @@ class ComputeNodes(AuditsApi):
                 else (),
                 attempts=tuple(build.message for build in builds_of(session, open_builds)),
                 unexpected_domains=removable,
-                deleted={uuid: (at - since).total_seconds() for uuid, since in deleted_at.items()},
+                deleted=deleted,
                 host_nodes=compute_nodes.names_of(session, host),
                 purged=purged,
                 evacuated={

@@ -97,7 +97,9 @@ class ServerAttributes(ServerAttributesApi):
             if locked.state == (VmState.SOFT_DELETED, None):
                 # A server that is being restored is counted already.
                 quotas.add(session, locked.project_id, servers_quota(session, locked))
-                instances.set_attributes(session, instance_uuid, at, {"terminated_at": None})
+                instances.set_attributes(
+                    session, instance_uuid, at, {"terminated_at": None, "soft_deleted_since": None}
+                )
             if locked.state[0] is VmState.RESIZED:
                 confirm_finished_move(session, locked, at, self._worker.now())
             state_changes.reset_state(session, locked, (after, None), at)

@@ -131,7 +131,7 @@ def finish_delete(
     if locked.shelved_image_id is not None:
         remove_image(session, locked.shelved_image_id)
     before = [(locked.state[0], TaskState.DELETING)]
-    values = {"deleted_at": at, "terminated_at": at, "updated_at": at, "power_state": 0}
+    values = {"deleted_at": at, "deleted_since": now, "terminated_at": at, "updated_at": at, "power_state": 0}
     if state_changes.transition(session, [uuid], before, (VmState.DELETED, None), **values):
         # Ports that were made for a server belong to its project; a port that is marked for deletion may belong to
         # another project.

@@ -13,6 +13,7 @@ from minova.db.servers.instances import LockedInstance
 from minova.objects.servers.states import VmState
 
 LOG = logging.getLogger(__name__)
+_NOT_SHELVED = {"shelved_image_id": None, "shelved_at": None, "shelved_since": None}
 _UNFINISHED = frozenset({"queued", "saving"})
 _KEEP_SHELVED_IMAGE = frozenset({VmState.SHELVED, VmState.SHELVED_OFFLOADED, VmState.SOFT_DELETED})
 
@@ -38,7 +39,7 @@ def columns_without_shelved_image(session: Session, instance: LockedInstance, af
     if instance.shelved_image_id is None or after in _KEEP_SHELVED_IMAGE:
         return {}
     remove_image(session, instance.shelved_image_id)
-    return {"shelved_image_id": None, "shelved_at": None}
+    return dict(_NOT_SHELVED)
 
 
 def has_shelved_image(session: Session, instance: LockedInstance) -> bool:
@@ -51,5 +52,5 @@ def has_shelved_image(session: Session, instance: LockedInstance) -> bool:
 
 def forget_shelved_image(session: Session, instance_uuid: str, image_id: str, at: datetime) -> None:
     """The locked instance has its own disks again: remove the image of its shelving."""
-    instances.set_attributes(session, instance_uuid, at, {"shelved_image_id": None, "shelved_at": None})
+    instances.set_attributes(session, instance_uuid, at, _NOT_SHELVED)
     remove_image(session, image_id)

@@ -239,7 +239,7 @@ class Terminate(RemovalReportsApi):
 
     def _is_over(self, session: Session, locked: LockedInstance, seconds: float) -> bool:
         """Returns whether the time in which this locked server could be restored is over."""
-        return bool(instances.soft_deleted(session, self._worker.at(), seconds, locked.uuid))
+        return bool(instances.soft_deleted(session, self._worker.now() - seconds, locked.uuid))
 
     def _begin(
         self,

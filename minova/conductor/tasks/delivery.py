@@ -8,18 +8,24 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import insert
+from sqlalchemy import ColumnElement, insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.db.clock import for_insert
 from minova.db.models import ExecutedMessage
 from minova.log import Delivery, bound_delivery
 
 T = TypeVar("T")
 
 
-def executed_once(run: Callable[[Callable[[Session], Any]], Any], work: Callable[[Session], T], at: datetime) -> T:
+def executed_once(
+    run: Callable[[Callable[[Session], Any]], Any],
+    work: Callable[[Session], T],
+    at: datetime,
+    now: ColumnElement[float],
+) -> T:
     """Runs one transaction of the message that this thread works for. `run`: runs a transaction.
 
     Raises ServiceUnavailable if the message has been executed before.
@@ -30,7 +36,7 @@ def executed_once(run: Callable[[Callable[[Session], Any]], Any], work: Callable
         return answered
 
     def noted(session: Session) -> T:
-        _note(session, delivery, at)
+        _note(session, delivery, at, now)
         return work(session)
 
     try:
@@ -38,15 +44,16 @@ def executed_once(run: Callable[[Callable[[Session], Any]], Any], work: Callable
     except errors.ServiceUnavailable:
         raise
     except errors.MinovaError:
-        run(lambda session: _note(session, delivery, at))
+        run(lambda session: _note(session, delivery, at, now))
         delivery.noted = True
         raise
     delivery.noted = True
     return answer
 
 
-def _note(session: Session, delivery: Delivery, at: datetime) -> None:
+def _note(session: Session, delivery: Delivery, at: datetime, now: ColumnElement[float]) -> None:
+    row = {"id": delivery.message, "executed_at": at, "executed_since": for_insert(session, now)}
     try:
-        session.connection().execute(insert(ExecutedMessage).values(id=delivery.message, executed_at=at))
+        session.connection().execute(insert(ExecutedMessage).values(row))
     except IntegrityError:
         raise errors.ServiceUnavailable("This message has been executed before.") from None

@@ -94,11 +94,11 @@ class TaskWorker:
         return self._observe is not None
 
     def at(self) -> datetime:
-        """Returns the present time for people: UTC."""
+        """Returns the present time for people: UTC, by this conductor's own clock. What is removed after some time goes by `now`."""
         return datetime.fromtimestamp(self._clock(), UTC).replace(tzinfo=None)
 
     def now(self) -> ColumnElement[float]:
-        """Returns the present time for leases and wake-ups: the cloud clock."""
+        """Returns the present time for leases, wake-ups and removals: the cloud clock."""
         return self.db.now()
 
     def run(self, work: Callable[[Session], T]) -> T:
@@ -117,7 +117,7 @@ class TaskWorker:
         return self._run(work)
 
     def _run(self, work: Callable[[Session], T]) -> T:
-        return executed_once(self._transaction, work, self.at())
+        return executed_once(self._transaction, work, self.at(), self.now())
 
     def _transaction(self, work: Callable[[Session], T]) -> T:
         observe = self._observe

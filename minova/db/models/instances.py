@@ -75,6 +75,11 @@ class Instance(Lockable, Base):
     launched_at: Mapped[datetime | None]
     terminated_at: Mapped[datetime | None]
     deleted_at: Mapped[datetime | None] = mapped_column(index=True)
+    # As `shelved_at`, `terminated_at` of a soft-deleted server, and `deleted_at`, but by the cloud clock: for what is removed after
+    # some time. None in rows of a release before these columns.
+    shelved_since: Mapped[float | None]
+    soft_deleted_since: Mapped[float | None]
+    deleted_since: Mapped[float | None] = mapped_column(index=True)
 
 
 class InstanceTag(Base):

@@ -1,13 +1,14 @@
 """Instances as rows and as objects: what the conductor reads of them, and locks."""
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import (
     ColumnElement,
     Select,
+    and_,
     bindparam,
     case,
     exists,
@@ -104,6 +105,11 @@ _ON_HOST = _WHOLE.with_only_columns(
 _ON_NODE = _ON_HOST.where(Instance.node == bindparam("on_node"))
 _BY_UUID = _WHOLE.where(in_list(Instance.uuid))
 _TABLE: Any = Instance.__table__
+# Times of the cloud clock, and which rows lack them.
+_TERMS = tuple(
+    (name, and_(_TABLE.c.vm_state == state.value, _TABLE.c.deleted_at.is_(None), _TABLE.c[name].is_(None)))
+    for name, state in (("shelved_since", VmState.SHELVED), ("soft_deleted_since", VmState.SOFT_DELETED))
+)
 _LOCK = (
     select(
         *(
@@ -222,12 +228,16 @@ def begin_attempt(session: Session, uuids: Collection[str], attempt: int, at: da
     session.connection().execute(_BEGIN_ATTEMPT, {"some": sorted(uuids), "b_attempt": attempt, "b_at": at})
 
 
-def deleted_at(session: Session, uuids: Iterable[str]) -> dict[str, datetime]:
-    """Returns when the instances were deleted. Instances that are not deleted, or are already purged, are left out."""
-    times: dict[str, datetime] = {}
+def deleted_for(session: Session, uuids: Iterable[str], now: ColumnElement[float]) -> dict[str, float]:
+    """Returns for how many seconds the instances have been deleted. Instances that are not deleted, or are already purged, are
+    left out.
+    """
+    times: dict[str, float] = {}
     for chunk in chunked(sorted(set(uuids))):
-        query = select(Instance.uuid, Instance.deleted_at).where(Instance.uuid.in_(chunk))
-        times.update({uuid: at for uuid, at in session.execute(query) if at is not None})
+        query = select(Instance.uuid, now - func.coalesce(Instance.deleted_since, now)).where(
+            Instance.uuid.in_(chunk), Instance.deleted_at.is_not(None)
+        )
+        times.update({uuid: float(seconds) for uuid, seconds in session.execute(query)})
     return times
 
 
@@ -287,16 +297,26 @@ def unshelving(session: Session, uuids: Iterable[str]) -> list[Unshelving]:
     return [Unshelving(*row) for row in rows]
 
 
-def shelved_before(session: Session, now: datetime, seconds: float) -> list[str]:
-    """Returns idle instances that have been shelved for more than `seconds` and are still on their hosts."""
+def shelved_before(session: Session, before: ColumnElement[float]) -> list[str]:
+    """Returns idle instances that have been shelved since `before` and are still on their hosts."""
     query = select(Instance.uuid).where(
         Instance.vm_state == VmState.SHELVED,
         Instance.task_state.is_(None),
         Instance.deleted_at.is_(None),
         Instance.host.is_not(None),
-        Instance.shelved_at <= now - timedelta(seconds=seconds),
+        Instance.shelved_since <= before,
     )
     return list(session.scalars(query.order_by(Instance.uuid)))
+
+
+def has_unknown_terms(session: Session) -> bool:
+    """Whether rows of an earlier release lack the cloud clock's time since which they are shelved or soft-deleted."""
+    return bool(session.scalar(select(exists().where(or_(*(lacks for _, lacks in _TERMS))))))
+
+
+def begin_unknown_terms(session: Session, now: ColumnElement[float]) -> None:
+    for name, lacks in _TERMS:
+        session.connection().execute(update(_TABLE).where(lacks).values({name: now}))
 
 
 class IdleInstance(NamedTuple):
@@ -437,13 +457,13 @@ def locations(session: Session, uuids: Iterable[str]) -> dict[str, InstanceLocat
     return by_uuid
 
 
-def soft_deleted(session: Session, now: datetime, seconds: float, uuid: str | None = None) -> list[str]:
-    """Returns idle instances that were soft-deleted more than `seconds` ago: all of them, or only `uuid`."""
+def soft_deleted(session: Session, before: ColumnElement[float], uuid: str | None = None) -> list[str]:
+    """Returns idle instances that were soft-deleted before `before`: all of them, or only `uuid`."""
     query = select(Instance.uuid).where(
         Instance.vm_state == VmState.SOFT_DELETED,
         Instance.task_state.is_(None),
         Instance.deleted_at.is_(None),
-        Instance.terminated_at < now - timedelta(seconds=seconds),
+        Instance.soft_deleted_since < before,
         Instance.uuid == uuid if uuid is not None else true(),
     )
     return list(session.scalars(query.order_by(Instance.uuid)))

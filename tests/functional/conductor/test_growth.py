@@ -42,7 +42,8 @@ def add_migration(harness: ConductorHarness, name: str, instance_uuid: str, stat
     )
     row = {name: getattr(value, name) for name in ("uuid", "instance_uuid", "migration_type", "status")}
     places = {name: getattr(value, name) for name in ("source_compute", "source_node", "dest_compute", "dest_node")}
-    harness.db.run(lambda s: s.execute(insert(models.Migration).values(**row, **places, value=value, created_at=at)))
+    times = {"created_at": at, "changed_at": harness.conductor.worker.now()}
+    harness.db.run(lambda s: s.execute(insert(models.Migration).values(**row, **places, **times, value=value)))
     harness.db.run(lambda s: s.add(models.Consumer(uuid=named(name), claim_number=1, consumer_type="MIGRATION")))
 
 

@@ -26,6 +26,7 @@ from minova.conductor.actions.engine.payload import ActionPayload
 from minova.conductor.actions.engine.requests import ServerActions
 from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.quotas import Quotas
+from minova.conductor.servers import removal_terms
 from minova.conductor.servers.finish import announce_hosts, confirm_finished_move, servers_quota
 from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.servers.terminate import Terminate
@@ -53,7 +54,7 @@ class SoftDelete(ActionKind):
 
     def succeeded(self, session: Session, locked: LockedAction, after: VmState) -> dict[str, Any]:
         quotas.give(session, locked.instance.project_id, servers_quota(session, locked.instance))
-        return {"terminated_at": self._worker.at()}
+        return {"terminated_at": self._worker.at(), "soft_deleted_since": self._worker.now()}
 
 
 class Restore(ActionKind):
@@ -71,7 +72,7 @@ class Restore(ActionKind):
 
     def succeeded(self, session: Session, locked: LockedAction, after: VmState) -> dict[str, Any]:
         confirm_finished_move(session, locked.instance, self._worker.at(), self._worker.now())
-        return {"terminated_at": None}
+        return {"terminated_at": None, "soft_deleted_since": None}
 
     def failed(self, session: Session, locked: LockedAction, failure: Failure, *, untouched: bool) -> None:
         quotas.give(session, locked.instance.project_id, servers_quota(session, locked.instance))
@@ -111,8 +112,9 @@ class Deletions(DeleteServersApi):
         interval = float(self._conf.reclaim_instance_interval)
         if interval <= 0:
             return
+        removal_terms.begin_unknown(self._worker)
         with self._worker.db.read() as session:
-            over = instances.soft_deleted(session, self._worker.at(), interval)
+            over = instances.soft_deleted(session, self._worker.now() - interval)
             newer = unexpected.newer_among(session, over)
         for instance_uuid in over:
             if instance_uuid in newer:
@@ -173,7 +175,8 @@ class Deletions(DeleteServersApi):
         busy = (instance.state[0], SOFT_DELETE.progress[0])
         state_changes.transition(session, [instance.uuid], [instance.state], busy, updated_at=at)
         after = (VmState.SOFT_DELETED, None)
-        state_changes.transition(session, [instance.uuid], [busy], after, updated_at=at, terminated_at=at)
+        since = {"terminated_at": at, "soft_deleted_since": self._worker.now()}
+        state_changes.transition(session, [instance.uuid], [busy], after, updated_at=at, **since)
         quotas.give(session, instance.project_id, servers_quota(session, instance))
         announce_hosts(session, {instance.host}, self._worker.now())
 

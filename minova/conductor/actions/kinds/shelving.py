@@ -27,6 +27,7 @@ from minova.conductor.actions.engine.payload import ActionPayload
 from minova.conductor.actions.engine.requests import ServerActions
 from minova.conductor.actions.kinds.images import MakesImage
 from minova.conductor.catalogue.images import Images
+from minova.conductor.servers import removal_terms
 from minova.conductor.servers.build import SCHEDULE_WAIT, BuildInstances
 from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.servers.present_needs import needs_now
@@ -86,7 +87,8 @@ class Shelve(MakesImage):
             return {}
         if former is not None:
             remove_image(session, former)
-        return {"shelved_image_id": image.id, "shelved_at": self._worker.at()}
+        since = {"shelved_at": self._worker.at(), "shelved_since": self._worker.now()}
+        return {"shelved_image_id": image.id, **since}
 
     def follower(self, session: Session, locked: LockedAction, failure: Failure | None) -> ActionRequest | None:
         """The offload, unless the server stays on its host. If the owner has deleted the image meanwhile, it does."""
@@ -227,8 +229,9 @@ class ShelvedOffloads:
         seconds = float(self._conf.shelved_offload_time)
         if seconds < 0:
             return
+        removal_terms.begin_unknown(self._worker)
         with self._worker.db.read() as session:
-            due = instances.shelved_before(session, self._worker.at(), seconds)
+            due = instances.shelved_before(session, self._worker.now() - seconds)
             newer = unexpected.newer_among(session, due)
         for instance_uuid in due:
             if instance_uuid in newer:
