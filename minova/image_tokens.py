@@ -31,7 +31,7 @@ _DIGEST = {"digest_method": hashlib.sha256, "key_derivation": "hmac"}
 
 
 class Right(StrEnum):
-    """What a token permits; the values are salts of the signatures."""
+    """The rights of a token; the values are salts of the signatures."""
 
     DOWNLOAD = "minova.image-download"
     UPLOAD = "minova.image-upload"

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 class Formatter:
-    """What cliff expects of a formatter found as an extension."""
+    """A formatter in the shape that cliff expects of extensions."""
 
     def __init__(self, obj: Any) -> None:
         self.obj = obj
 
 
 class Formatters:
-    """What cliff expects of an extension manager: a fixed table in its place."""
+    """A fixed table in the shape of cliff's extension manager."""
 
     def __init__(self, **formatters: Any) -> None:
         self._formatters = {name: Formatter(obj) for name, obj in formatters.items()}

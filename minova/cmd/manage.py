@@ -287,7 +287,7 @@ def _add_recovery(subparsers: "argparse._SubParsersAction[Any]") -> None:
     parser.add_argument(
         "--leave-rest",
         action="store_true",
-        help="end safe mode although some can neither be adopted nor are removed: they stay as they are",
+        help="end safe mode although some cannot be adopted and were not removed; they stay as they are",
     )
     parser.set_defaults(work=_in_module("commands.recovery", "run"))
 

@@ -80,7 +80,7 @@ def main() -> NoReturn:
         gid = grp.getgrnam(options.group).gr_gid if options.group else None
         files = options.config_file or [name for name in (DEFAULT_FILE,) if Path(name).exists()]
         namespaces = NetworkNamespaces(options.run_dir, bridges=partial(bridges_of, files))
-        # What it has made stays: guests run on.
+        # Namespaces stay, because guests use them.
         signal.signal(signal.SIGTERM, _end)
         serve_all(
             [

@@ -1,4 +1,4 @@
-"""What a compute does for others by RPC."""
+"""The RPC methods of a compute."""
 
 import logging
 
@@ -69,7 +69,7 @@ class ComputeCollaborators(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComputeMethods(ComputeApi):
-    """Implements `contracts.compute.ComputeApi`. What takes long runs in the background."""
+    """Implements `contracts.compute.ComputeApi`. Long work runs in the background."""
 
     def __init__(self, host: str, collaborators: ComputeCollaborators) -> None:
         self.host = host

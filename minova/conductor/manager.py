@@ -74,7 +74,7 @@ CLEAN_INTERVAL = 2.0
 
 
 class ConductorCollaborators(msgspec.Struct, frozen=True, kw_only=True):
-    """What a conductor consists of. Together these objects implement the contract: each method is a method of one of them. All of
+    """The parts of a conductor. Together they implement the contract: each method is a method of one of them. All of
     them write through one worker.
     """
 

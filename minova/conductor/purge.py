@@ -161,7 +161,7 @@ class Purge:
         return False
 
     def _is_first(self) -> bool:
-        """Of the conductors with a valid lease, the one with the lowest id purges. Two at once do no harm."""
+        """Returns whether this conductor purges: the one with a valid lease and the lowest id does. Two at once do no harm."""
         with self._worker.db.read() as session:
             return tasks.first_worker(session, self._now()) == self._worker.id
 

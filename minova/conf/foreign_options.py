@@ -1,4 +1,4 @@
-"""What the options in configuration files mean here: used, known by another name, without effect, or unknown."""
+"""The meaning of options in configuration files: used, known by another name, without effect, or unknown."""
 
 import difflib
 from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -25,7 +25,7 @@ NO_PAGE = (
 
 
 class ConsoleAccess(Protocol):
-    """What the server of a handler offers.
+    """The contract of a handler's server.
 
     `allowed_origins`: hosts whose pages may open consoles, beside the server's own. `web`: the folder of noVNC.
     `connections`: to guests, which a stop of the server closes.

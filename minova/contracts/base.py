@@ -1,4 +1,4 @@
-"""What a contract is: a Protocol whose methods are marked `call` (the caller waits for an answer) or `cast` (a hint).
+"""Contracts: Protocols whose methods are marked `call` (the caller waits for an answer) or `cast` (a hint).
 
 Each contract class is decorated with `contract` and carries TOPIC, VERSION ("major.minor": minor = added, major =
 broken) and HISTORY. During an upgrade, releases of different age talk to each other:

@@ -1,4 +1,4 @@
-"""What no message of a host may hold, whatever its types allow. Pure.
+"""Bounds of every message of a host, beside those of its types. Pure.
 
 The types of a contract bound each field (`minova/objects/hosts/bounds.py`). This is about values that a type cannot exclude, and about fields
 of any type: text that a database refuses, numbers that no column or float holds, and depth or length that costs others time.

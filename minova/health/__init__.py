@@ -1,1 +1,1 @@
-"""What operators see of a cloud: gauges, warnings of certificates, and `minova-manage doctor`."""
+"""The health of a cloud for operators: gauges, warnings of certificates, and `minova-manage doctor`."""

@@ -150,7 +150,7 @@ def _services(reading: Reading) -> Iterator[GaugeMetricFamily]:
 def _resources(reading: Reading) -> Iterator[GaugeMetricFamily]:
     what = {
         "total": "What the provider has of the resource: MEMORY_MB in MB, DISK_GB in GB.",
-        "reserved": "What of it is kept from servers.",
+        "reserved": "The part of the total that servers do not get.",
         "capacity": "What may be allocated: (total - reserved) * allocation ratio.",
         "allocated": "What consumers hold.",
     }

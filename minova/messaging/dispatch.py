@@ -1,4 +1,4 @@
-"""What happens to a message between the bus and the object that does its work: it is checked, then the method is called.
+"""Dispatch of messages: checks each message, then calls the method of the object that does its work.
 
     message -> own cloud? -> bounds -> arguments decoded -> may the sender call it? -> safe mode? -> disk room? -> contact noted -> method
 
@@ -30,7 +30,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Implementation(msgspec.Struct, frozen=True, kw_only=True):
-    """What serves a contract.
+    """An object that serves a contract.
 
     `parts`: the objects that do the work. Each method of the contract is a method of exactly one of them.
     `safe_mode`: of the process. While it is on, only the methods that it allows are called.
@@ -122,7 +122,7 @@ class _Checks:
 
 def _decoded(method: Method, arguments: Mapping[str, Any]) -> msgspec.Struct:
     """Raises BadRequest."""
-    # What fails with a text that no table takes ends all the same: the conductor makes the text fit.
+    # The reason of a failure may have any text, so that the failure arrives: the conductor makes the text fit.
     others = {name: value for name, value in arguments.items() if name != "reason"}
     fault = fault_of(others) if method.from_hosts else None
     if fault is not None:
@@ -141,7 +141,7 @@ def _handler(work: Callable[..., Any], method: Method, checks: _Checks) -> Calla
             try:
                 decoded = _decoded(method, arguments)
                 checks.require(ctxt, method, decoded)
-                # What goes on in other threads later is no second delivery of this message.
+                # Work that continues in other threads does not count as a delivery of this message.
                 ctx = msgspec.structs.replace(ctxt, message=None)
                 return work(ctx, **{name: getattr(decoded, name) for name in decoded.__struct_fields__})
             except errors.BadRequest as error:

@@ -222,7 +222,7 @@ class ConfirmChannel(pyamqp.Channel):
 
 
 class _Frames:
-    """What a frame writer writes, instead of a socket."""
+    """A buffer that takes the frames of a writer in place of a socket."""
 
     def __init__(self) -> None:
         self._octets = bytearray()

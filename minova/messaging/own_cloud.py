@@ -6,7 +6,7 @@ from minova import errors
 
 LOG = logging.getLogger(__name__)
 
-# Of so many other clouds the first message is logged. A sender chooses the identity that its messages name.
+# The first message of each other cloud is logged, for at most so many clouds. A sender chooses the identity that its messages name.
 MOST_CLOUDS_LOGGED = 16
 
 

@@ -55,7 +55,7 @@ PEERS_RETURN = 15.0
 # Limits how many messages one service takes off its queue before it has processed them; oslo.messaging's default is
 # unlimited.
 cfg.set_defaults(impl_rabbit.rabbit_opts, rabbit_qos_prefetch_count=64)
-# Of oslo.messaging's default of 64 threads most would wait for Python's lock or for a connection. With so many, a
+# Most of the 64 threads that are oslo.messaging's default would wait for Python's lock or for a connection. With so many, a
 # conductor of ten thousand hosts gets less done.
 cfg.set_defaults(oslo_messaging.server._pool_opts, executor_thread_pool_size=16)
 # Reconnects to a broker within two seconds of its return. oslo.messaging's default pauses grow to 30 s.

@@ -77,7 +77,7 @@ class MetadataApp:
             return self._password(environ, caller)
         document = paths.document(self._known(caller).files, path)
         if document is None:
-            raise errors.NotFound("There is nothing at this path.")
+            raise errors.NotFound("This path has no document.")
         if environ["REQUEST_METHOD"] not in READS:
             raise NotAllowed("Only a password is written.")
         return document

@@ -49,7 +49,7 @@ def simulate(scenario: Scenario, settings: Settings) -> Json:
 
 
 class WeightsByHost(NamedTuple):
-    """By weigher, its values, normalised values and multipliers, each by host; and the sum of each host."""
+    """The values, normalised values and multipliers of each weigher by host, and the sum of each host."""
 
     by_weigher: Json
     total: Floats

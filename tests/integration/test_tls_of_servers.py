@@ -100,7 +100,7 @@ def test_tls_is_not_for_a_file(pki: Pki, tmp_path: Path) -> None:
 
 
 def ask(folder: Path, server: SecureRabbitMQ, hosts: tuple[str, ...], **ssl: Any) -> None:
-    """Ask a scheduler, whom there is none of: NoAnswer or "no service" if the broker was reached, else ServiceUnavailable."""
+    """Call the scheduler, although none runs: NoAnswer or "no service" if the broker was reached, else ServiceUnavailable."""
     conf = configure(folder, host="h")
     url = "rabbit://" + ",".join(f"guest:guest@{host}:{server.tls_port}" for host in hosts) + "/"
     rpc = Rpc(conf, url)

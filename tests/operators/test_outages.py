@@ -49,7 +49,7 @@ def test_outage_of_the_broker_is_few_lines_without_traceback(cloud: Cloud) -> No
     cloud.controller("systemctl stop rabbitmq-server")
     try:
         for unit, machine in machines.items():
-            if unit != "minova-api":  # it only sends, and nobody asks it for anything
+            if unit != "minova-api":  # it only sends, and serves no requests
                 wait_for(
                     f"an outage in {unit}", said(machine, unit, "The message broker does not answer", before[unit])
                 )

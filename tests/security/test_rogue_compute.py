@@ -326,7 +326,7 @@ def test_the_cc_header_does_not_end_a_guest(rogue: Rogue) -> None:
     answer = rogue.attacker.publish(
         EXCHANGE, "conductor", message, user_id="compute.rogue", headers={"CC": ["compute.victim"]}
     )
-    # The conductor has it too, to whom it is no method at all.
+    # The conductor gets it too, and does not know the method.
     assert answer is None or "ACCESS_REFUSED" in answer
     if answer is None:
         wait_for("the victim's compute refused it", lambda: refused("terminate_instance") > before)

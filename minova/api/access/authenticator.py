@@ -1,4 +1,4 @@
-"""What an authenticator is."""
+"""The contract of authenticators."""
 
 from typing import Protocol
 

@@ -34,8 +34,8 @@ class ConsolePage:
         self._pool = urllib3.PoolManager(retries=False, timeout=PATIENCE)
 
     def require(self, url: str) -> None:
-        """Raises ConsoleTypeUnavailable if the proxy answers that it has no page. Of a proxy that this machine cannot reach
-        nothing is known: browsers may reach it.
+        """Raises ConsoleTypeUnavailable if the proxy answers that it has no page. A proxy that this machine cannot
+        reach passes: browsers may reach it.
         """
         with self._lock:
             seen = self._seen.get(url)

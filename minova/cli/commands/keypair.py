@@ -126,7 +126,7 @@ class KeypairDelete(Command):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            "names", nargs="+", metavar="NAME", help="each that there is goes, whatever becomes of others"
+            "names", nargs="+", metavar="NAME", help="existing ones are deleted, even if others do not exist"
         )
         add_owner(parser, "user", "of another user (administrators)")
         return parser

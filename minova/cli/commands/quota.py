@@ -121,7 +121,7 @@ class LimitsShow(Lister):
         parser = super().get_parser(prog_name)
         kind = parser.add_mutually_exclusive_group()
         kind.add_argument("--absolute", action="store_true", help="limits of resources, as without the option")
-        kind.add_argument("--rate", action="store_true", help="limits of requests, of which minova has none")
+        kind.add_argument("--rate", action="store_true", help="limits of requests; minova has none")
         parser.add_argument(
             "--reserved", action="store_true", help="with what is reserved, which minova counts as used"
         )

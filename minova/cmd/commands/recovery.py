@@ -25,7 +25,7 @@ from minova.objects.unexpected.removal_rules import DomainVerdict
 
 
 class RecoveryState(msgspec.Struct, frozen=True, kw_only=True):
-    """What a recovery has before it.
+    """The guests and images that a recovery has still to settle.
 
     `silent`: hosts and image stores, by kind, that have not reported what they hold since safe mode began.
     `things`: guests and images that the database does not know, or that are newer than their rows.

@@ -1,1 +1,1 @@
-"""What the executables share."""
+"""Code that all executables share."""

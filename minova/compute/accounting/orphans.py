@@ -1,6 +1,6 @@
-"""What guests use that no row expects on the node: they keep it, so that nothing of it is given away. Pure.
+"""The resources of guests that no row expects on the node. They count as used, so that no other guest gets them. Pure.
 
-Of a domain that is not ours only the memory counts, as in Nova.
+As in Nova, only the memory counts of a domain that is not minova's.
 """
 
 from collections.abc import Container, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""What to do with domains whose instances were deleted while this host could not be reached. Pure.
+"""Decisions about domains whose instances were deleted while this host could not be reached. Pure.
 
 It implements Nova's `running_deleted_instance_action`. Domains that must go for another reason are not covered: if
 their instance is on another host, or their attempt was given up, they are always removed.

@@ -63,7 +63,7 @@ class Precaching:
         self._check = check
         self._ticks = ticks
         self._lock = threading.Lock()
-        # By the request and the image: a later request tries again what has failed for an earlier one.
+        # Keys are request and image, so that a later request repeats fetches that have failed for an earlier one.
         self._known: dict[tuple[str | None, str], _Fetch] = {}
 
     def statuses(self, request_id: str | None, images: Sequence[WantedImage]) -> tuple[CacheStatus, ...]:

@@ -1,4 +1,4 @@
-"""What a compute needs of its source of images."""
+"""The contract of a compute's source of images."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -14,7 +14,7 @@ from minova.objects.servers.states import PowerState
 
 
 class AdoptionPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do with the instances found at the start.
+    """Decisions about the instances found at the start.
 
     `finished`: the domain runs, and only the report is missing.
     `half_built`: the domain is undone, and the first audit begins the build again, as it does for builds without a

@@ -98,7 +98,7 @@ class LivePhases:
         return PhaseResult(live_destination=destination)
 
     def _migrate(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
-        """Once the guest has left, nothing of it runs here."""
+        """Live-migrates the guest. After a success this host runs no part of it."""
         assert move.live_destination is not None
         watch = _Watch(ctx, move, check, self._driver, self._conductor, self._host, self._clock)
         outcome = self._driver.live_migrate(move.instance, move.live_destination, watch)

@@ -41,7 +41,7 @@ class MoveRecords:
         self.note(ctx, move.instance, migration, migration.dest_node or "")
 
     def keep(self, instance: Instance, migration: Migration, node: str, state: PowerState) -> None:
-        """So that a restored database can know the guest again. Its actions stay known on the same host."""
+        """Records the moved guest, so that a restored database can recognise it. On the same host its actions stay recorded."""
         record = self._records.of(instance.uuid) or GuestRecord(instance=instance, attempt=0, node=node)
         after = msgspec.structs.replace(_settled(instance, migration), power_state=state)
         self._records.keep(

@@ -48,7 +48,7 @@ class _Caching:
 
 
 class _HostPart:
-    """What has become of the images on one host, by their IDs. `began_at`: when it was first asked."""
+    """The states of the images on one host, by their IDs. `began_at`: when it was first asked."""
 
     def __init__(self, host: str, images: tuple[Image, ...]) -> None:
         self.host = host

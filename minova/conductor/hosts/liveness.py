@@ -1,4 +1,4 @@
-"""What is known of the hosts of computes now, read from heartbeats at most every other second.
+"""The liveness of the hosts of computes, read from heartbeats at most every other second.
 
     predicate   the compute                                          what follows
     down        is absent, or reports that its hypervisor is away    it gets no new servers

@@ -1,4 +1,4 @@
-"""What services have seen of their cloud, compared with the database; and the end of safe mode by itself."""
+"""Compares what services have seen of their cloud with the database, and ends safe mode when both agree."""
 
 import logging
 

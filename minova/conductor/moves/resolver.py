@@ -15,7 +15,7 @@
     silent and not fenced, either                                WAIT; so is one whose hypervisor still moves it
     absent                                  absent               LOST
 
-A fenced side counts as absent: its guest does not run any more. What it has on its disks is not proof of anything.
+A fenced side counts as absent: its guest does not run any more. Its disks prove nothing.
 """
 
 from enum import StrEnum

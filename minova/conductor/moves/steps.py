@@ -81,7 +81,7 @@ class MoveDispatch(NamedTuple):
 
 
 class _Report(NamedTuple):
-    """Of the end of a phase. `down`: the hosts that were down then."""
+    """A report of the end of a phase. `down`: the hosts that were down then."""
 
     ctx: RequestContext
     phase: PhaseKey

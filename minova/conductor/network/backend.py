@@ -61,7 +61,7 @@ class NetworkBackend(Protocol):
 
 
 class BackendLocks(NamedTuple):
-    """What `lock` of each service returned."""
+    """The results of `lock` of each service."""
 
     by_service: Mapping[str, Any]
 

@@ -18,7 +18,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Report(Protocol):
-    """What is to be written. `ctx` belongs to the report's request."""
+    """A report to write. `ctx` belongs to the report's request."""
 
     @property
     def ctx(self) -> RequestContext: ...

@@ -25,23 +25,23 @@ LOG = logging.getLogger(__name__)
 # Seconds for which a contradiction must last before the cloud goes into safe mode for it. Meanwhile this process alone
 # changes nothing. A server of a cluster that lags behind another one catches up within this time.
 CONFIRM = 3.0
-# By which names this conductor holds the safe mode of its process on.
+# The names by which this conductor holds its process in safe mode.
 _FOREIGN, _DOUBT, _CLOUD = "conductor: another database", "conductor: doubt", "conductor: cloud"
 _SETTLED = frozenset({WitnessVerdict.AGREES, WitnessVerdict.PAST, WitnessVerdict.UNSEALED})
-# What others send with these verdicts says nothing about the cloud's database.
+# Evidence from other services with these verdicts says nothing about the cloud's database.
 _REFUSED = frozenset({WitnessVerdict.UNSEALED, WitnessVerdict.OTHER_CLOUD})
 # The verdicts for which nothing at all is written to the database.
 _REASONS = {WitnessVerdict.OTHER_CLOUD: objects.OTHER_CLOUD, WitnessVerdict.UNKNOWN: objects.UNKNOWN}
 
 
 class HistoryReading(msgspec.Struct, frozen=True, kw_only=True):
-    """What one look has found.
+    """The result of one comparison of the database with the evidence.
 
     `doubt`: the first contradiction.
     `mark`: what the own counter shows once the transaction is committed.
     `marks`: what all living counters showed.
     `settled`: evidence that needs no further comparison.
-    `judged`: by who has seen it.
+    `judged`: by the service that has sent it.
     `unknown_histories`: of this cloud, which witnesses know and the database does not.
     """
 
@@ -76,10 +76,10 @@ class HistoryMonitor:
         self._marks: tuple[CounterMark, ...] = ()
         self._tried = 0
         self._doubted_at: float | None = None
-        # What is still to be compared with the database, by who has seen it.
+        # Evidence that is still to be compared with the database, by the service that has seen it.
         self._evidence: dict[str, WitnessRecord] = {}
         self._known: dict[str, int] = {}
-        # Who has sent what no conductor of this cloud has made.
+        # Services whose last evidence no conductor of this cloud has sealed.
         self._refused: set[str] = set()
         self._own_name = f"conductor {host}"
         if self._witness.seen is not None:
@@ -91,18 +91,20 @@ class HistoryMonitor:
         """Compares the database with all evidence. Writes nothing."""
         row = cloud.record(session, now)
         pending = self._pending()
-        judged = {who: self._judge(session, seen, row) for who, seen in pending.items()}
-        doubts = {who: judgement for who, judgement in judged.items() if self._is_doubt(who, judgement)}
+        judged = {sender: self._judge(session, seen, row) for sender, seen in pending.items()}
+        doubts = {sender: judgement for sender, judgement in judged.items() if self._is_doubt(sender, judgement)}
         doubt = Judgement(verdict=WitnessVerdict.UNKNOWN) if row is None else None
         if doubts:
-            who = min(doubts)
-            doubt = Judgement(verdict=doubts[who].verdict, details=f"{who}: {doubts[who].details}")
-        lost = {pending[who].history for who, judgement in doubts.items() if judgement.verdict is WitnessVerdict.LOST}
+            sender = min(doubts)
+            doubt = Judgement(verdict=doubts[sender].verdict, details=f"{sender}: {doubts[sender].details}")
+        lost = {
+            pending[sender].history for sender, judgement in doubts.items() if judgement.verdict is WitnessVerdict.LOST
+        }
         return HistoryReading(
             row=row,
             doubt=doubt,
             marks=cloud.newest_marks(session, row) if row is not None else (),
-            settled=tuple(pending[who] for who in judged.keys() - doubts.keys()),
+            settled=tuple(pending[sender] for sender in judged.keys() - doubts.keys()),
             judged=judged,
             unknown_histories=frozenset(lost - {row.history if row is not None else ""}),
         )
@@ -132,8 +134,8 @@ class HistoryMonitor:
             own = () if look.mark is None else (look.mark,)
             self._marks = (*own, *(mark for mark in look.marks if mark.counter != self._counter))
         self._hold(look)
-        for who, judgement in look.judged.items():
-            self._note_refusal(who, judgement)
+        for sender, judgement in look.judged.items():
+            self._note_refusal(sender, judgement)
         state = self.state
         if state is not None and state.safe_mode is None:
             self._witness.learn(state, self._ticks())
@@ -145,7 +147,7 @@ class HistoryMonitor:
             row, marks = self._row, self._marks
         if row is None:
             return None
-        # Not what another service of the process holds, which may be what this conductor has told it.
+        # Reasons that another service of the process holds do not count: this conductor may have told them to it.
         reason = self._safe_mode.reason_of(_FOREIGN, _CLOUD, _DOUBT)
         return CloudState(uuid=row.uuid, history=row.history, marks=marks, safe_mode=reason)
 
@@ -161,23 +163,23 @@ class HistoryMonitor:
 
     # -- what witnesses have seen ----------------------------------------------------------------------------------
 
-    def hear(self, who: str, seen: WitnessRecord) -> None:
+    def hear(self, sender: str, seen: WitnessRecord) -> None:
         """Compare this with the database at the next look, unless the database is known to hold as much."""
         with self._lock:
             row = self._row
             is_known = all(self._known.get(mark.counter, -1) >= mark.number for mark in seen.marks)
             if row is None or not is_known or (seen.uuid, seen.history) != (row.uuid, row.history):
-                self._evidence[who] = seen
+                self._evidence[sender] = seen
 
-    def compare(self, session: Session, who: str, seen: WitnessRecord, now: ColumnElement[float]) -> Judgement:
+    def compare(self, session: Session, sender: str, seen: WitnessRecord, now: ColumnElement[float]) -> Judgement:
         """Compare this with the database now. A contradiction holds this process until the next look has judged it
-        again. What no conductor has sealed holds nothing, and neither does what another cloud's service has seen.
+        again. Evidence that no conductor has sealed, or that is of another cloud, holds nothing.
         """
         judgement = self._judge(session, seen, cloud.record(session, now))
-        self._note_refusal(who, judgement)
+        self._note_refusal(sender, judgement)
         if judgement.verdict is WitnessVerdict.LOST:
-            self.hear(who, seen)
-            self._safe_mode.hold(_DOUBT, objects.LOST, f"{who}: {judgement.details}")
+            self.hear(sender, seen)
+            self._safe_mode.hold(_DOUBT, objects.LOST, f"{sender}: {judgement.details}")
         return judgement
 
     # -- inside ----------------------------------------------------------------------------------------------------
@@ -192,27 +194,27 @@ class HistoryMonitor:
             pending.setdefault(self._own_name, msgspec.structs.replace(own, marks=objects.newest_mark(own)))
         return pending
 
-    def _is_doubt(self, who: str, judgement: Judgement) -> bool:
-        """Returns whether this contradicts the database. That it is another cloud's only the conductor's own file shows:
-        any host can name another cloud.
+    def _is_doubt(self, sender: str, judgement: Judgement) -> bool:
+        """Returns whether this contradicts the database. Only the conductor's own file shows that it
+        is another cloud's: any host can name another cloud.
         """
         if judgement.verdict is WitnessVerdict.OTHER_CLOUD:
-            return who == self._own_name
+            return sender == self._own_name
         return judgement.verdict not in _SETTLED
 
-    def _note_refusal(self, who: str, judgement: Judgement) -> None:
-        """Logs once for each sender that what it has seen counts for nothing, until it sends something else. A conductor that
+    def _note_refusal(self, sender: str, judgement: Judgement) -> None:
+        """Logs once for each sender that its evidence does not count, until it sends other evidence. A conductor that
         is at another cloud's database itself blames no other process.
         """
         is_refused = judgement.verdict in _REFUSED and not self.is_foreign
         with self._lock:
-            is_new = is_refused and who not in self._refused
-            (self._refused.add if is_refused else self._refused.discard)(who)
+            is_new = is_refused and sender not in self._refused
+            (self._refused.add if is_refused else self._refused.discard)(sender)
         if is_new:
             LOG.warning(
                 "What %s has seen of its cloud is no evidence of lost changes: %s. If its file was not damaged, the host may be "
                 "compromised; see docs/security.md",
-                who,
+                sender,
                 "it names another cloud" if judgement.verdict is WitnessVerdict.OTHER_CLOUD else judgement.details,
             )
 
@@ -250,7 +252,7 @@ class HistoryMonitor:
 
     def _settle(self, look: HistoryReading) -> None:
         for seen in look.settled:
-            self._evidence = {who: evidence for who, evidence in self._evidence.items() if evidence is not seen}
+            self._evidence = {sender: evidence for sender, evidence in self._evidence.items() if evidence is not seen}
             if look.row is not None and seen.history == look.row.history and look.doubt is None:
                 proven = objects.proven_marks(seen, look.row.key)
                 self._known.update({mark.counter: mark.number for mark in proven})

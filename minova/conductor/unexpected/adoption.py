@@ -36,7 +36,7 @@ _ON = frozenset({VmState.ACTIVE, VmState.RESCUED})
 
 
 class Adoption:
-    """By the word of an operator, who has seen what the record says. Everything happens in the transaction of the session."""
+    """Adopts a guest on the decision of an operator, who has read its record. Everything happens in the transaction of the session."""
 
     def adopt(
         self, session: Session, guest: UnexpectedGuest, at: datetime, now: Any, *, take_from: str | None = None

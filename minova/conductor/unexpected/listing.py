@@ -1,4 +1,4 @@
-"""What hosts and image stores hold unexpectedly, for operators."""
+"""Lists for operators of what hosts and image stores hold unexpectedly."""
 
 from datetime import UTC, datetime
 

@@ -37,5 +37,5 @@ def after(values: Sequence[Any], columns: Columns) -> ColumnElement[bool]:
 
 
 def selected(columns: Columns) -> list[ColumnElement[Any]]:
-    """What to select to get the values of a row that `after` needs."""
+    """Returns the columns to select for the values of a row that `after` needs."""
     return [column.label(f"sort_{number}") for number, (column, _) in enumerate(columns)]

@@ -43,7 +43,7 @@ class ServiceLiveness(msgspec.Struct, frozen=True, kw_only=True):
 
     `last_seen`: when each service was last heard, in seconds since the epoch by the database's wall clock.
     `down`: ids of the services that get no new work: they are absent, or report that they cannot work.
-    `absent`: ids of the services behind which nobody works, as far as is known: silent, forced down, or never heard.
+    `absent`: ids of the services that do not work, as far as is known: silent, forced down, or never heard.
     `in_doubt`: ids of the services that count as up although they are silent.
     """
 

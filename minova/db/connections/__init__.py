@@ -1,1 +1,1 @@
-"""What each kind of database server needs of its clients."""
+"""Settings of clients for each kind of database server."""

@@ -1,4 +1,4 @@
-"""What the errors of drivers mean: repeat the transaction, or the database is away."""
+"""The meaning of errors of drivers: repeat the transaction, or the database is away."""
 
 from typing import Any
 

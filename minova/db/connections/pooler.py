@@ -23,7 +23,7 @@ def keep_nothing(connection: Any, *, readonly: bool) -> None:
 
 
 def settings_of_transaction(statement_timeout: int | None) -> str:
-    """What each transaction sets for itself. `statement_timeout`: seconds."""
+    """The settings that each transaction makes. `statement_timeout`: seconds."""
     settings = ["SET LOCAL TIME ZONE 'UTC'"]
     if statement_timeout is not None:
         settings.append(f"SET LOCAL statement_timeout = {statement_timeout * 1000}")

@@ -50,7 +50,7 @@ class _Repeatable(MySQLImpl):
             super().drop_column(table_name, column, **kw)
 
     def alter_column(self, table_name: str, column_name: str, *, name: str | None = None, **kw: Any) -> None:
-        """Only a new name cannot be given twice. Everything else of the statement comes with it."""
+        """Only renaming cannot be repeated: it is skipped, with the rest of its statement, if the column has the new name."""
         if name is None or column_name in self._columns(table_name):
             super().alter_column(table_name, column_name, name=name, **kw)
 

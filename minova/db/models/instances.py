@@ -40,7 +40,7 @@ class Instance(Lockable, Base):
     image_ref: Mapped[str] = mapped_column(Uuid)
     # The image of a rebuilt server; None: the image of its request.
     image: Mapped[ImageObject | None] = mapped_column(StructType(ImageObject))
-    # Of the image that it has now; empty: none.
+    # The boot files of the image that it has now; empty: none.
     kernel_id: Mapped[str] = mapped_column(default="", server_default="")
     ramdisk_id: Mapped[str] = mapped_column(default="", server_default="")
     vm_state: Mapped[str] = mapped_column(String(30))
@@ -60,7 +60,7 @@ class Instance(Lockable, Base):
     key_type: Mapped[str | None] = mapped_column(String(30))
     config_drive: Mapped[bool] = mapped_column(default=False)
     numa_topology: Mapped[InstanceNUMATopology | None] = mapped_column(StructType(InstanceNUMATopology))
-    # Of a shelved server: the image to unshelve it from, and the time of the shelving.
+    # The image to unshelve a shelved server from, and the time of the shelving.
     shelved_image_id: Mapped[str | None] = mapped_column(Uuid)
     shelved_at: Mapped[datetime | None]
     progress: Mapped[int] = mapped_column(default=0)

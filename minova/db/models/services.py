@@ -31,10 +31,10 @@ class Service(Lockable, Base):
     down_reason: Mapped[str | None]  # why the service reports that it cannot work now, such as a lost libvirtd
     # Why the last report of the compute about its host was refused; None: it was accepted.
     refused_report: Mapped[str | None]
-    # Of conductors only: the IDs of their keys for secrets of guests; empty without a key, None from releases that report none.
+    # Only conductors have the IDs of their keys for secrets of guests; empty without a key, None from releases that report none.
     guest_keys: Mapped[str | None]
     version: Mapped[int] = mapped_column(default=0)
-    # Of computes only: see objects.service.HostIdentity. `epoch` counts the processes that have registered.
+    # Only computes have these: see objects.service.HostIdentity. `epoch` counts the processes that have registered.
     compute_id: Mapped[str | None] = mapped_column(Uuid)
     process: Mapped[str | None] = mapped_column(Uuid)
     process_lock: Mapped[str | None]

@@ -1,1 +1,1 @@
-"""What a database is recovered by: the identity and the history of its cloud, and who watches them."""
+"""Recovery of databases: the identity and history of a cloud, and the services that watch them."""

@@ -76,8 +76,8 @@ def newer_on(session: Session, host: str) -> set[str]:
 def newer_among(session: Session, uuids: Collection[str]) -> dict[str, str]:
     """Returns {uuid: host} of those of these instances that have a guest which is newer than their row.
 
-    Only a host that had to do with the instance can say so. Of an instance without a host every host can: it may have
-    been unshelved or moved there since the database was backed up.
+    Only a host that had to do with the instance can say so. If the instance has no host, every host can: it may
+    have been unshelved or moved there since the database was backed up.
     """
     model = UnexpectedGuest
     claims: set[tuple[str, str]] = set()

@@ -12,7 +12,7 @@ from minova.objects.servers.chosen_hardware import MACHINE_TYPE, ChosenHardware
 
 
 def record(session: Session, chosen: Mapping[str, ChosenHardware], at: datetime) -> None:
-    """Records {instance uuid: hardware} of locked instances. What was recorded before stays."""
+    """Records {instance uuid: hardware} of locked instances. Earlier records stay."""
     if not chosen:
         return
     query = select(Instance.uuid, Instance.system_metadata).where(Instance.uuid.in_(sorted(chosen)))

@@ -46,7 +46,7 @@ def require_place(session: Session, uuid: str) -> None:
 
 
 def set_aside(session: Session, uuid: str) -> None:
-    """What the secrets of a locked instance encrypt is about to be made anew. They stay until `remove_former`, in case it is not.
+    """Sets the secrets of a locked instance aside, because its disks are about to be made anew. They stay until `remove_former`, for the case of a failure.
     Raises as `require_place`.
     """
     require_place(session, uuid)

@@ -1,1 +1,1 @@
-"""What flavors and images ask of a guest, key by key: the table of all keys, what is refused, and devices that are not disks."""
+"""Guest hardware by keys of flavors and images: the table of all keys, refused keys, and devices that are not disks."""

@@ -1,4 +1,4 @@
-"""What flavor and image ask of a guest beside its disks, interfaces, firmware and CPU policy. Pure.
+"""Guest features by flavor and image, beside disks, interfaces, firmware and CPU policy. Pure.
 
 If flavor and image contradict each other, the flavor's word counts here. `require_agreement` refuses such requests, so that only servers of
 an earlier release have contradictions.

@@ -1,4 +1,4 @@
-"""What servers with encrypted disks or a TPM cannot do."""
+"""Actions that servers with encrypted disks or a TPM cannot have."""
 
 from minova import errors
 from minova.hardware.guest.features import encrypts_disks, guest_features

@@ -1,4 +1,4 @@
-"""What a check has found."""
+"""Findings of checks."""
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum

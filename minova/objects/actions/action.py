@@ -1,4 +1,4 @@
-"""What a server action is: all that the services do with it follows from its entry in the table. Pure."""
+"""Server actions: all that the services do with an action follows from its entry in the table. Pure."""
 
 from collections.abc import Mapping
 from typing import Any

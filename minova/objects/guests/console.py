@@ -34,7 +34,7 @@ class ConsoleAddress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsoleGrant(msgspec.Struct, frozen=True, kw_only=True):
-    """What a token opens.
+    """The console that a token opens.
 
     `host`: the compute that reports the console's address. `addresses`: the recorded addresses of that host, in their
     canonical form.

@@ -1,4 +1,4 @@
-"""What a guest uses now, as measured by its hypervisor. Pure."""
+"""The resources that a guest uses now, as measured by its hypervisor. Pure."""
 
 from collections.abc import Mapping
 

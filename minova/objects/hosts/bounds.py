@@ -38,15 +38,15 @@ Reason = Annotated[str, Meta(max_length=256 * 1024)]
 # JSON of a CPU, with all features and machine types.
 Document = Annotated[str, Meta(max_length=256 * 1024)]
 
-# Of guests on one host, and of messages about several of them.
+# The most guests on one host, and in messages about several of them.
 MAX_GUESTS = 10_000
-# Of nodes that one host serves, and of its addresses.
+# The most nodes that one host serves, and addresses that it has.
 MAX_NODES = 256
-# Of reports in one message. Computes send 64.
+# The most reports in one message. Computes send 64.
 MAX_REPORTS = 256
-# Of devices of one node, and of pools of them.
+# The most devices of one node, and pools of them.
 MAX_DEVICES = 8192
-# Of tags of a device, of metrics, stats and cards of a node.
+# The most tags of a device, and metrics, stats and cards of a node.
 MAX_NAMES = 1024
 # A VLAN each, on a few physical networks.
 MAX_BRIDGES = 4 * 4096

@@ -131,7 +131,7 @@ def require_unclaimed(session: Session, consumer_uuids: Iterable[str], claim_num
 
 
 class _Numbered(NamedTuple):
-    """By consumer: the id of its server group, if it is in one; its new claim number, if this claim raises it."""
+    """For each consumer the id of its server group, if it is in one, and its new claim number, if this claim raises it."""
 
     group_ids: dict[str, int]
     renumbered: dict[str, int]
@@ -173,7 +173,7 @@ def _decided_already(uuid: str) -> errors.StaleClaim:
 
 
 class _Decided(NamedTuple):
-    """By consumer: the allocations that it gets, or the reason of its refusal."""
+    """For each consumer the allocations that it gets, or the reason of its refusal."""
 
     holdings: dict[str, Holding]
     refused: dict[str, str]

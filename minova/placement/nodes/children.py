@@ -138,7 +138,7 @@ def _move_down(
     classes: set[str],
     now: Any,
 ) -> None:
-    """Moves what consumers hold of the root to its children. What fits into no child stays."""
+    """Moves the allocations of consumers from the root to its children. An allocation that fits into no child stays."""
     inventories = rows.lock_inventories(session, [root_id, *child_ids])
     held = rows.holdings(session, consumers)
     taken, freed, moved = Counter[Key](), Counter[Key](), set()
@@ -163,7 +163,7 @@ def _move_down(
 def _child_with_space(
     inventories: Mapping[Key, InventoryUsage], own: Holding, child_ids: Sequence[int], name: str, amount: int
 ) -> int | None:
-    """Returns the child with the most free of which the consumer does not have the class yet."""
+    """Returns the child with the most free units, among those from which the consumer has no allocation of the class yet."""
     able = {
         child: inventories[child, name].capacity - inventories[child, name].used
         for child in child_ids

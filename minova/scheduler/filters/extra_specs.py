@@ -32,7 +32,7 @@ def compare(key: str, value: str, requirement: str) -> bool:
 
 
 def comparable(value: str, requirement: str) -> bool:
-    """False if the requirement compares numbers, and the value of the host is none. What an extra spec itself gets wrong is left to `compare`."""
+    """Returns False if the requirement compares numbers, and the value of the host is none. `compare` reports errors of the extra spec itself."""
     first, *words = requirement.split() or [""]
     return first not in NUMERIC or not words or not _is_number(words[0]) or _is_number(value)
 

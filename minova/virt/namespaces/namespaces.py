@@ -59,7 +59,7 @@ ROUNDS = 10
 _RECORD = Decoder(NetworkRecord)
 # Otherwise each of the four interfaces of a network has queues for all CPUs that the machine could have, with their files in /sys.
 _QUEUES = "numtxqueues 1 numrxqueues 1"
-# By which routes to guests without a gateway are known in a namespace.
+# The number that marks routes to guests without a gateway in a namespace.
 _OURS = 77
 # The ways through the packet filter of the host's iptables, if it has one that drops by default: all that must not pass is
 # dropped by the rules before.

@@ -30,7 +30,7 @@ TICKS = "{ i=0; while :; do i=$((i+1)); echo TICK $i; sleep 0.1; done; } >/dev/c
 
 
 def ignore(_: LiveProgress) -> None:
-    """Nobody looks."""
+    """Ignores the progress."""
 
 
 class Side:

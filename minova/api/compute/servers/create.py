@@ -83,7 +83,7 @@ class RequestIdentity(NamedTuple):
 
 
 class CreationAnswer(NamedTuple):
-    """What the answer shows of the servers."""
+    """The servers in the answer."""
 
     reservation_id: str
     first_uuid: str

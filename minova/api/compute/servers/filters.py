@@ -146,7 +146,7 @@ ADMIN_SORT_KEYS = frozenset(("host", "node"))
 
 
 class ListingRights(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller may list. `refusal`: the text of a 403 for the servers of all projects; None: the caller may list
+    """The servers that a caller may list. `refusal`: the text of a 403 for the servers of all projects; None: the caller may list
     them.
     """
 

@@ -83,7 +83,7 @@ def image_of(document: dict[str, Any]) -> Image:
         return _IMAGE.from_builtins({**fields, **at, "properties": properties})
     except msgspec.ValidationError as error:
         LOG.error("Glance shows an image that is none: %s", error)
-        raise errors.ServiceUnavailable("The image service answers with what is no image.") from None
+        raise errors.ServiceUnavailable("The image service has sent an answer that is not an image.") from None
 
 
 def document_of(image: Image) -> dict[str, Any]:

@@ -23,7 +23,7 @@ AT_ONCE = 3
 
 
 class ServerOutcome(NamedTuple):
-    """What became of one server. `is_well`: nothing is left to do for it on its old host."""
+    """The outcome for one server. `is_well`: nothing is left to do for it on its old host."""
 
     server: Json
     text: str

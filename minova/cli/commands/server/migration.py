@@ -71,7 +71,7 @@ class MigrationList(Lister):
 
 
 class MigrationShow(ShowOne):
-    """Show a move of a server (for administrators). Of a live migration in progress also how far it is."""
+    """Show a move of a server (for administrators). A live migration in progress also shows its progress."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = _of_server(super().get_parser(prog_name))

@@ -1,4 +1,4 @@
-"""What an action's task keeps in its row (`tasks.payload`)."""
+"""The payload of an action's task (`tasks.payload`)."""
 
 from typing import Any
 

@@ -53,7 +53,7 @@ def wanted_of(action: ServerAction, arguments: MoveRequest) -> RequestedMove:
 
 
 class _Begun(ActionKind):
-    """What begins in one transaction with the record of the action."""
+    """A kind whose work begins in one transaction with the record of the action."""
 
     def __init__(self, worker: TaskWorker) -> None:
         self._worker = worker

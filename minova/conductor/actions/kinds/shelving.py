@@ -56,14 +56,14 @@ _EPOCH = 1
 
 
 class _Place(NamedTuple):
-    """Where a server may go: only to `host`, or to any host in `zone`, to which it is pinned."""
+    """The destination of a server: only `host`, or any host in `zone`, to which it is pinned."""
 
     host: str | None
     zone: str | None
 
 
 class UnshelveDestination(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to build an offloaded server. `availability_zone` None: it is no longer pinned to a zone."""
+    """The destination of an offloaded server. `availability_zone` None: it is no longer pinned to a zone."""
 
     availability_zone: str | msgspec.UnsetType | None = msgspec.UNSET
     host: str | None = None

@@ -74,7 +74,7 @@ class RetryQueue(Generic[K]):
 
     @property
     def failing(self) -> int:
-        """By how many keys the caller must extend its query, so that failing keys do not hide others."""
+        """The number of keys by which the caller must extend its query, so that failing keys do not hide others."""
         return len(self._failed)
 
     def due(self, keys: Collection[K], limit: int) -> Sequence[K]:

@@ -124,7 +124,7 @@ class NeutronPorts:
         if port.get("device_id") not in ("", row.instance_uuid):
             raise errors.PortInUse(f"Port {port['id']} is still in use.")
         reason = None if row.made_for_instance else refusal_reason(port)
-        if reason is not None:  # the API asks as a user, whom Neutron shows less
+        if reason is not None:  # Neutron shows a conductor more than the user for whom the API asks
             raise errors.PortNotSupported(reason)
         attributes = {"device_id": row.instance_uuid, "device_owner": row.device_owner, "binding:host_id": host}
         port = self.bindings.activated(client, port, host)

@@ -66,7 +66,7 @@ class LibvirtSecrets:
         return passphrases
 
     def marks(self, instance_uuid: str, kinds: Collection[SecretKind]) -> dict[str, str]:
-        """Returns the marks of what is there, for another host. What was made without a mark gets that of the secret which opens it here.
+        """Returns the marks of the encrypted files, for another host. A file without a mark gets that of the secret which opens it here.
         Raises the errors of the source.
         """
         marks = dict(self._in_use(instance_uuid).marks)

@@ -178,8 +178,8 @@ def _discovery(vif: Vif) -> Iterator[FilterRule]:
 
 def _server(vif: Vif) -> Iterator[FilterRule]:
     """Yields rules for what the host serves on a network: a guest reaches DHCP, DNS, the metadata service and, at the gateway
-    of a `local` network, a ping whatever its groups say, and the host reaches the guest from there. What else may pass
-    there is decided by the namespace of the network.
+    of a `local` network, a ping whatever its groups say, and the host reaches the guest from there. The namespace of the network
+    decides what else may pass there.
     """
     subnets = [subnet for subnet in vif.subnets if subnet.served or (vif.network_type == LOCAL and subnet.gateway_ip)]
     gateways = [str(subnet.gateway_ip) for subnet in subnets if subnet.gateway_ip and vif.network_type == LOCAL]

@@ -35,8 +35,8 @@ class PortFilters:
 
     def define(self, connection: Any, vifs: Iterable[Vif]) -> None:
         """Define the filters of these interfaces. libvirt changes the rules of running guests, and nothing if the
-        filter is unchanged. Of a guest that is off libvirt looks for the sets only when it starts, and would refuse to start it without
-        them: they are made again here, because an administrator may have destroyed them.
+        filter is unchanged. libvirt reads the sets of a guest that is off only at its start, and refuses
+        the start without them: this method makes them again, because an administrator may have destroyed them.
         """
         self._define_all(connection, list(vifs), [], again=True)
 
@@ -110,7 +110,7 @@ class PortFilters:
             self._define(connection, vif)
 
     def _define(self, connection: Any, vif: Vif, missing: frozenset[int] = frozenset()) -> None:
-        """With a set that is missing, the filter would be refused as a whole: its rule lets nothing through."""
+        """libvirt refuses a filter that names a missing set as a whole, so the rule of such a set passes no traffic."""
         try:
             connection.nwfilterDefineXML(filter_xml(vif, (_numbers(vif) & self._made) - missing))
         except libvirt.libvirtError:

@@ -146,7 +146,7 @@ class LocalNetworks:
         try:
             self._forget_on_bridge(bridge, macs)
         except HypervisorError as error:
-            LOG.warning("What serves guests on bridge %s is removed later: %s", bridge, error)
+            LOG.warning("The namespace for guests on bridge %s is removed later: %s", bridge, error)
 
     def _forget_on_bridge(self, bridge: str, macs: set[str]) -> None:
         for network_id, record in self._namespaces.records().items():

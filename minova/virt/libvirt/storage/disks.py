@@ -157,7 +157,7 @@ class Disks(OwnedFolders):
         return all(path.exists() for path in paths if path.name != DRIVE)
 
     def _disk(self, path: Path, written: str | None, *, encrypts: bool) -> Disk:
-        """Only QEMU writes the header of a qcow2 disk, which says whether it is encrypted. The config drive never is: the guest's
+        """Only QEMU writes the header of a qcow2 disk, which says whether it is encrypted. The config drive is never encrypted: the guest's
         host has made it, from what the database knows. `encrypts`: whether a disk that does not exist yet will be.
         """
         encrypts = encrypts and path.name != DRIVE

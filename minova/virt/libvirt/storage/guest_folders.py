@@ -127,7 +127,7 @@ class GuestFolders:
             try:
                 disks += sum(disk_formats.growth(path, written) for path, written in self._files(folder))
             except OSError as error:  # the other guests of the host still count
-                LOG.warning("By how much the disks in %s may grow is not known: %s", folder, error.strerror)
+                LOG.warning("The growth of the disks in %s is unknown: %s", folder, error.strerror)
         return disks + sum(disk_formats.growth(path, disk_formats.QCOW2) for path in self._overlays())
 
     def aside(self) -> tuple[str, ...]:

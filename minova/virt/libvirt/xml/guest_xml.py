@@ -144,8 +144,8 @@ def _mark_of(instance: Instance, host: str, node: str, attempt: int) -> DomainMa
 
 
 def _cpu(instance: Instance, settings: HostSettings) -> features_xml.Cpu:
-    """With several models, the first that has all features that flavor and image require by trait; of none, the first with these
-    features added.
+    """Returns the first of several models that has all features which flavor and image
+    require by trait. If none has them, returns the first model with these features added.
     """
     # Nova's default with kvm and qemu.
     mode = settings.cpu_mode or "host-model"

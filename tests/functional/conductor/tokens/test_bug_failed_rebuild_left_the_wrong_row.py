@@ -29,7 +29,7 @@ def test_the_row_is_that_of_the_disks(with_key: ConductorHarness, kept: bool) ->
 
 
 def test_rebuilds_that_replace_nothing_take_no_place(with_key: ConductorHarness) -> None:
-    """Also those that end before their host asks for secrets, and after one of which nobody knows what it has replaced."""
+    """Also those that end before their host asks for secrets, and after one whose replacements are unknown."""
     uuid = with_key.active()
     asked(with_key, uuid)
     for number in range(MAX_FORMER + 2):

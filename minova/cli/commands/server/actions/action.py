@@ -1,4 +1,4 @@
-"""What the commands of server actions have in common: `minova server stop|start|reboot|...`."""
+"""The common part of the commands of server actions: `minova server stop|start|reboot|...`."""
 
 import argparse
 import sys

@@ -92,7 +92,7 @@ class ServerImageCreate(ShowOne):
 
 
 class ServerBackupCreate(ServerImageCreate):
-    """Back a server up into an image. Of its type the newest backups stay, and older ones are removed."""
+    """Back a server up into an image. The newest backups of its type stay, and older ones are removed."""
 
     key = "createBackup"
 
