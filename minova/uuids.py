@@ -11,5 +11,10 @@ def canonical_uuid(value: object) -> str | None:
         return None
 
 
+def is_canonical_uuid(text: str) -> bool:
+    """Returns whether the text is a UUID in its stored form."""
+    return canonical_uuid(text) == text
+
+
 def is_uuid(value: object) -> bool:
     return canonical_uuid(value) is not None

@@ -10,13 +10,13 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.conductor.tasks.races import Race, repeat_lost
 from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.quotas import QuotasApi
 from minova.db import quotas
 from minova.db.quotas import OverQuota, UsageChanged
 from minova.objects.catalogue.quota import RESOURCES, UNLIMITED
+from minova.races import Race, repeat_lost
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")

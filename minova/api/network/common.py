@@ -17,13 +17,12 @@ from minova.db.networks.tags import TABLES, TagFilter, of_resources
 from minova.objects.network.address_groups import AddressGroup
 from minova.objects.network.network import MAX_TAGS, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
 from minova.objects.network.subnet_pools import SubnetPool
+from minova.races import CHANGED, repeat_lost
 from minova.uuids import canonical_uuid
 
 Resource = TypeVar("Resource", Network, Subnet, SubnetPool, Port, SecurityGroup, SecurityGroupRule, AddressGroup)
 Text = Annotated[str, msgspec.Meta(max_length=255)]
 Unset = msgspec.UnsetType
-# Tries of a change while others change the same record.
-TRIES = 5
 # The most values of one filter.
 MAX_VALUES = 200
 # {collection: {key by which it is sorted: column}}. The keys are Neutron's, and times and revisions.
@@ -304,12 +303,7 @@ def given(body: msgspec.Struct) -> dict[str, Any]:
 
 def change(attempt: Callable[[], Resource]) -> Resource:
     """Repeats a change if another one was faster: `attempt` reads the record again."""
-    for _ in range(TRIES - 1):
-        try:
-            return attempt()
-        except errors.RevisionNumberConstraintFailed:
-            continue
-    return attempt()
+    return repeat_lost(attempt, [CHANGED])
 
 
 def standard(resource: Resource) -> dict[str, Any]:

@@ -5,12 +5,12 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.quotas import Quotas
-from minova.conductor.tasks.races import Race, repeat_lost
 from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.catalogue import KeyPairsApi
 from minova.db.catalogue import key_pairs
 from minova.objects.catalogue.key_pair import KeyPair
+from minova.races import Race, repeat_lost
 
 COUNTED_AS = "key_pairs"
 # Another request of the user came first; the next try sees its row.

@@ -8,10 +8,10 @@ from datetime import datetime
 from sqlalchemy.exc import IntegrityError
 
 from minova.conductor.tasks.batches import together_or_alone
-from minova.conductor.tasks.races import Race, repeat_lost
 from minova.conductor.tasks.worker import TaskWorker
 from minova.db.hosts import node_audits
 from minova.objects.hosts.node_audit import NodeAudit
+from minova.races import Race, repeat_lost
 
 LOG = logging.getLogger(__name__)
 # Another conductor inserts the first audit of a node at the same time, or deletes the node. The next try sees it.

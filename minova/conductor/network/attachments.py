@@ -23,7 +23,6 @@ from minova.conductor.network.ports import MAC_TAKEN, PortCreation, Ports, not_f
 from minova.conductor.network.revisions import require_revision
 from minova.conductor.network.security.security_groups import SecurityGroups
 from minova.conductor.quotas import Quotas
-from minova.conductor.tasks.races import Races
 from minova.conductor.tasks.worker import TaskWorker
 from minova.context import service_context
 from minova.db.engine import when_committed
@@ -33,6 +32,7 @@ from minova.db.quotas import give
 from minova.db.servers.instances import LockedInstance
 from minova.objects.network.network import AddressRequest, Port
 from minova.objects.network.vif import MAX_NICS, NEUTRON, NewInterface, device_owner
+from minova.races import Races
 
 LOG = logging.getLogger(__name__)
 

@@ -18,9 +18,9 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.network.servers import InterfaceAllocation, nics_of
-from minova.conductor.tasks.races import Races
 from minova.objects.network.vif import Vif
 from minova.objects.requests.server_request import CreateServers
+from minova.races import Races
 
 
 class NetworkBackend(Protocol):

@@ -30,7 +30,6 @@ from minova.conductor.network.port_addresses import (
 from minova.conductor.network.revisions import changed, require_revision
 from minova.conductor.network.security.security_groups import SecurityGroups, lock_for_ports, lock_groups
 from minova.conductor.quotas import Quotas, refused
-from minova.conductor.tasks.races import Race, Races, repeat_lost
 from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.networks import PortsApi
@@ -47,6 +46,7 @@ from minova.db.sql import chunked
 from minova.objects.network import addresses
 from minova.objects.network.network import MAX_GROUPS, FixedIp, NewPort, Port
 from minova.objects.network.vif import Vif
+from minova.races import Race, Races, repeat_lost
 
 # Tries to find a free MAC address.
 MAC_TRIES = 16

@@ -13,13 +13,13 @@ from minova.codecs import Decoder
 from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.ports import LockedForPorts, PortCreation, Ports, require_free
 from minova.conductor.network.security.security_groups import SecurityGroups
-from minova.conductor.tasks.races import Races
 from minova.context import RequestContext
 from minova.db.models import Port as PortRow
 from minova.db.networks import ports, vifs
 from minova.objects.network.network import AddressRequest, Port
 from minova.objects.network.vif import RequestedNic, Vif, device_owner
 from minova.objects.requests.server_request import CreateServers, ServerRequest
+from minova.races import Races
 
 _NICS = Decoder(tuple[RequestedNic, ...])
 

@@ -15,7 +15,6 @@ from minova.conductor.network.local_ranges import LocalRanges
 from minova.conductor.network.networks import not_found
 from minova.conductor.network.revisions import changed, require_revision
 from minova.conductor.quotas import Quotas
-from minova.conductor.tasks.races import Race, repeat_lost
 from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.networks import SubnetsApi
@@ -27,6 +26,7 @@ from minova.db.networks import subnets as subnet_rows
 from minova.db.quotas import give
 from minova.objects.network import addresses
 from minova.objects.network.network import LOCAL, Subnet
+from minova.races import Race, repeat_lost
 
 # A port of the network was removed while it got an address.
 PORT_GONE = Race(IntegrityError, tries=3)

@@ -23,7 +23,6 @@ from minova.conductor.quotas import Quotas
 from minova.conductor.servers.build import SCHEDULE_WAIT, BuildInstances, Reservation
 from minova.conductor.tasks.group_commit import GroupCommit
 from minova.conductor.tasks.pools import WorkKind
-from minova.conductor.tasks.races import Race, repeat_lost
 from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.base import numbers
@@ -44,6 +43,7 @@ from minova.objects.requests import required_traits
 from minova.objects.requests.request_spec import Destination, PlacementFilter, RequestSpec
 from minova.objects.requests.server_request import CreatedServers, CreateServers, ServerRequest
 from minova.objects.servers.states import TaskState, VmState
+from minova.races import Race, repeat_lost
 
 # The first call of the scheduler is committed together with the tasks.
 FIRST_CLAIM = 1

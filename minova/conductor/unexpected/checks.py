@@ -16,6 +16,7 @@ from minova.objects.network.network import MAX_ADDRESSES
 from minova.objects.network.vif import MAX_NICS, Vif
 from minova.objects.servers.states import power_state_of
 from minova.objects.unexpected.guest_record import MAX_ACTIONS, GuestMark, GuestRecord
+from minova.uuids import is_canonical_uuid
 
 # The most guests in one report of a host, and the most images in one report of a store.
 MAX_GUESTS = 10_000
@@ -26,7 +27,6 @@ MAX_RECORD = 1 << 20
 MAX_ATTEMPT = 1_000_000
 _MAX_ID = (1 << 31) - 1
 _MAX_SIZE = (1 << 63) - 1
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.ASCII)
 _ONE_LINE, _REQUEST_ID = (re.compile(typing.get_args(kind)[1].pattern) for kind in (OneLine, RequestId))
 
@@ -46,7 +46,7 @@ def require_marks(marks: Sequence[GuestMark]) -> None:
 def _wrong_field(mark: GuestMark) -> str:
     """Returns the name of a field that is not valid; empty: all are."""
     valid = {
-        "uuid": _is_uuid(mark.uuid),
+        "uuid": is_canonical_uuid(mark.uuid),
         "name": _is_line(mark.name),
         "node": _is_line(mark.node),
         "request_id": mark.request_id is None or bool(_REQUEST_ID.match(mark.request_id)),
@@ -65,7 +65,7 @@ def _shown(mark: GuestMark, name: str) -> str:
 def record_is_valid(record: GuestRecord) -> bool:
     """Whether a record may be stored, and its interfaces held."""
     return (
-        _is_uuid(record.instance.uuid)
+        is_canonical_uuid(record.instance.uuid)
         and _is_within(record.attempt, MAX_ATTEMPT)
         and _is_line(record.node)
         and len(record.actions) <= MAX_ACTIONS
@@ -80,7 +80,7 @@ def _vif_is_valid(vif: Vif) -> bool:
     ids = (vif.port_id, vif.network_id, *(address.subnet_id for address in vif.addresses))
     # An interface in Neutron may have more addresses than a port of minova: nothing is held for it.
     most = MAX_ADDRESSES if not vif.from_neutron else 16 * MAX_ADDRESSES
-    return all(map(_is_uuid, ids)) and bool(_MAC.fullmatch(vif.mac_address)) and len(vif.addresses) <= most
+    return all(map(is_canonical_uuid, ids)) and bool(_MAC.fullmatch(vif.mac_address)) and len(vif.addresses) <= most
 
 
 def valid_images(store: str, images: Sequence[StoredImage]) -> dict[str, StoredImage]:
@@ -91,7 +91,7 @@ def valid_images(store: str, images: Sequence[StoredImage]) -> dict[str, StoredI
         raise errors.BadRequest("The report of images names no valid store.")
     if len(images) > MAX_IMAGES:
         raise errors.BadRequest(f"The report has {len(images)} images. The maximum is {MAX_IMAGES}.")
-    valid = (stored for stored in images if _is_uuid(stored.id) and _is_within(stored.size, _MAX_SIZE))
+    valid = (stored for stored in images if is_canonical_uuid(stored.id) and _is_within(stored.size, _MAX_SIZE))
     return {stored.id: stored if _is_own(stored) else msgspec.structs.replace(stored, image=None) for stored in valid}
 
 
@@ -100,10 +100,6 @@ def _is_own(stored: StoredImage) -> bool:
     return stored.image is None or (
         stored.image.id == stored.id and len(msgspec.json.encode(stored.image)) <= MAX_RECORD
     )
-
-
-def _is_uuid(text: str) -> bool:
-    return bool(_UUID.fullmatch(text))
 
 
 def _is_line(text: str) -> bool:

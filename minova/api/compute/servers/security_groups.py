@@ -18,14 +18,13 @@ from minova.codecs import Decoder
 from minova.db.api_queries.instances import InstanceRow
 from minova.db.networks import ports, security_groups
 from minova.objects.network.network import DEFAULT_GROUP, Port, SecurityGroup, SecurityGroupRule
+from minova.races import CHANGED, repeat_lost
 
 POLICIES = {
     "addSecurityGroup": "os_compute_api:os-security-groups:add",
     "removeSecurityGroup": "os_compute_api:os-security-groups:remove",
 }
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
-# Tries of a change while others change the same port.
-TRIES = 5
 # How Nova shows a rule without ports: all ports of these protocols, and any type and code of all other protocols.
 WITH_ALL_PORTS = frozenset({"tcp", "udp"})
 ALL_PORTS, ANY_TYPE = (1, 65535), (-1, -1)
@@ -143,20 +142,20 @@ def _by_name(session: Session, row: InstanceRow, name: str) -> str:
 
 def _write(api: ComputeApiCollaborators, call: Call, port: Port, group_id: str, *, adding: bool) -> None:
     current_port: Port | None = port
-    for tried in range(TRIES):
+
+    def read_again(_: Exception) -> None:
+        nonlocal current_port
+        with api.db.read() as session:
+            current_port = ports.find(session, port.id)
+
+    def attempt() -> None:
         if current_port is None:
             return  # it was deleted together with its server
         groups = [each for each in current_port.security_groups or () if each != group_id]
         changed = msgspec.structs.replace(current_port, security_groups=(*groups, *([group_id] if adding else [])))
-        try:
-            api.conductor.update_port(call.ctx, port=changed, fixed_ips=None)
-        except errors.RevisionNumberConstraintFailed:
-            if tried == TRIES - 1:
-                raise
-            with api.db.read() as session:
-                current_port = ports.find(session, port.id)
-        else:
-            return
+        api.conductor.update_port(call.ctx, port=changed, fixed_ips=None)
+
+    repeat_lost(attempt, [CHANGED._replace(prepare=read_again)])
 
 
 def requested(

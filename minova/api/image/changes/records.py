@@ -19,11 +19,9 @@ from minova.api.image.view import ImageAnswer, view
 from minova.context import RequestContext
 from minova.db.api_queries import images
 from minova.objects.catalogue.image import Image
+from minova.races import Race, repeat_lost
 
 LOG = logging.getLogger(__name__)
-
-# How often a change is computed again while others change the same image.
-TRIES = 10
 
 
 def change(api: ImageApiCollaborators, ctx: RequestContext, image_id: str, make: Callable[[Image], Image]) -> Image:
@@ -32,7 +30,8 @@ def change(api: ImageApiCollaborators, ctx: RequestContext, image_id: str, make:
     Raises NotFound if there is no such image, the errors of `make`, and Conflict if other requests change the image all
     the time.
     """
-    for _ in range(TRIES):
+
+    def attempt() -> Image:
         with api.db.read() as session:
             current = images.image(session, image_id)
         if current is None:
@@ -42,11 +41,11 @@ def change(api: ImageApiCollaborators, ctx: RequestContext, image_id: str, make:
             return current
         try:
             return api.conductor.change_image(ctx, expected=current, image=changed_image)
-        except errors.ImageChanged:
-            LOG.debug("Image %s has been changed meanwhile", image_id)
         except errors.PeerTooOld:
             return api.conductor.update_image(ctx, image=changed_image, expected_status=current.status)
-    raise errors.Conflict(f"Image {image_id} is being changed by other requests. Please try again.")
+
+    busy = errors.Conflict(f"Image {image_id} is being changed by other requests. Please try again.")
+    return repeat_lost(attempt, [Race(errors.ImageChanged, given_up=lambda _: busy)])
 
 
 def _change_own(api: ImageApiCollaborators, call: Call, image: Image, make: Callable[[Image], Image]) -> Image:

@@ -21,7 +21,6 @@ from minova import errors
 from minova.codecs import Decoder
 from minova.conductor.actions.engine.in_progress import Ending, LockedAction
 from minova.conductor.actions.engine.payload import ActionPayload, QueuedAction
-from minova.conductor.tasks.races import Races
 from minova.context import RequestContext
 from minova.db.models import Task
 from minova.db.servers import actions
@@ -31,6 +30,7 @@ from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.servers.failures import Failure
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import TaskState, VmState
+from minova.races import Races
 
 S = TypeVar("S", bound=msgspec.Struct)
 _HOST_ARGUMENTS = Decoder(HostArguments)

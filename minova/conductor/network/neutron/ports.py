@@ -24,7 +24,6 @@ from minova.conductor.network.neutron.cleaning import LIMIT, NeutronCleaning
 from minova.conductor.network.neutron.limits import InstanceLocks, RetryQueue
 from minova.conductor.network.neutron.live_bindings import LiveBindings
 from minova.conductor.network.servers import InterfaceAllocation, nics_of
-from minova.conductor.tasks.races import Races
 from minova.conductor.tasks.worker import TaskWorker
 from minova.db.models import Instance, NeutronPort
 from minova.db.networks import neutron_ports
@@ -34,6 +33,7 @@ from minova.objects.network.port_features import refusal_reason
 from minova.objects.network.port_marks import interface_of, is_marked, mark
 from minova.objects.network.vif import NEUTRON, UNBOUND, Vif, VifAddress, VifSubnet, device_owner
 from minova.objects.servers.states import TaskState
+from minova.races import Races
 
 T = TypeVar("T")
 LOG = logging.getLogger(__name__)

@@ -16,7 +16,6 @@ from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.revisions import changed, require_revision
 from minova.conductor.network.security.address_groups import lock_address_groups
 from minova.conductor.quotas import Quotas
-from minova.conductor.tasks.races import Race
 from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.networks import SecurityGroupsApi
@@ -25,6 +24,7 @@ from minova.db.networks import security_groups
 from minova.db.quotas import give
 from minova.objects.network.network import DEFAULT_GROUP, EGRESS, INGRESS, SecurityGroup, SecurityGroupRule
 from minova.objects.network.security_rules import normalized
+from minova.races import Race
 
 T = TypeVar("T")
 

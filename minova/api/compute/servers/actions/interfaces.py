@@ -33,6 +33,7 @@ from minova.objects.actions.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
 from minova.objects.network import addresses
 from minova.objects.network.network import AddressRequest, FixedIp, Port
 from minova.objects.servers.states import TaskState, VmState
+from minova.races import CHANGED, repeat_lost
 
 Unset = msgspec.UnsetType
 Id = Annotated[str, msgspec.Meta(pattern="^[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}$")]
@@ -42,8 +43,6 @@ PATIENCE = 60.0
 POLLS = Backoff(first=0.05, longest=0.5, factor=1.5)
 # The most waiting requests of one project. Each takes one place.
 MAX_PER_PROJECT = 4
-# Tries of a change while others change the same port.
-TRIES = 5
 # Errors of the conductor after which it has changed nothing.
 _REFUSALS = (errors.BadRequest, errors.Forbidden, errors.NotFound, errors.Conflict)
 _KINDS = frozenset((ATTACH_INTERFACE.kind, DETACH_INTERFACE.kind))
@@ -386,15 +385,13 @@ def _change(
     api: ComputeApiCollaborators, call: Call, new_addresses: Callable[[Session], tuple[Port, list[AddressRequest]]]
 ) -> None:
     """Changes the addresses of a port and answers 202. Tries again while others change the same port."""
-    for tried in range(TRIES):
+
+    def attempt() -> None:
         with api.db.read() as session:
             port, fixed_ips = new_addresses(session)
-        try:
-            api.conductor.update_port(call.ctx, port=port, fixed_ips=tuple(fixed_ips))
-            break
-        except errors.RevisionNumberConstraintFailed:
-            if tried == TRIES - 1:
-                raise
+        api.conductor.update_port(call.ctx, port=port, fixed_ips=tuple(fixed_ips))
+
+    repeat_lost(attempt, [CHANGED])
     call.response.status = 202
 
 

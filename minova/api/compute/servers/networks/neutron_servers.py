@@ -20,6 +20,7 @@ from minova.db.api_queries.instances import InstanceRow
 from minova.db.networks import neutron_ports
 from minova.db.sql import chunked
 from minova.objects.network.network import SecurityGroup, SecurityGroupRule
+from minova.races import CHANGED, repeat_lost
 
 if TYPE_CHECKING:  # importing it takes time at the start, which clouds without Neutron save
     from minova.neutron_client import Document
@@ -32,8 +33,6 @@ PATIENCE = 5.0
 # Seconds after a failed request to Neutron in which no other answer about servers waits: each holds a thread of the
 # API.
 QUIET = 10.0
-# Tries of a change while others change the same port.
-TRIES = 5
 _OFTEN = "The ports of the server are being changed by others. Please try again in a moment."
 Ports = Mapping[str, Collection[str]]
 
@@ -225,19 +224,19 @@ def _change(
     same port, so that their changes are not lost.
     """
     client, token = client_of(api, call), token_of(api, call)
-    for _ in range(TRIES):
+
+    def attempt() -> bool:
         port = client.port(port_id, token)
         changes = None if port is None else changes_for(port)
         if port is None or changes is None:
             return False
         try:
             client.update_port(port_id, changes, tries=tries, token=token, revision=port.get("revision_number"))
-        except errors.RevisionNumberConstraintFailed:
-            continue
         except errors.PortNotFound:
             return False
         return True
-    raise errors.Conflict(_OFTEN)
+
+    return repeat_lost(attempt, [CHANGED._replace(given_up=lambda _: errors.Conflict(_OFTEN))])
 
 
 def _look_again(api: ComputeApiCollaborators, call: Call, row: InstanceRow) -> None:

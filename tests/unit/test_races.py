@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from minova import errors
-from minova.conductor.tasks.races import Race, Races, repeat_lost
+from minova.races import Race, Races, repeat_lost
 
 
 class Missing(Exception):

@@ -1,11 +1,13 @@
-"""Transactions that lose a race against another one, and the loop that repeats them.
+"""Changes that lose a race against another one, and the loop that repeats them.
 
-A collaborator states each race that its part of a transaction can lose: the exception, and what must be read or made
-anew before the next try. Only this loop repeats.
+The part that can lose states its race: the exception, and what must be read or made anew before the next try. Only this loop
+repeats, for transactions of the conductor and for changes that the API asks for.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
+
+from minova import errors
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Exception)
@@ -18,7 +20,7 @@ def _nothing(_: Exception) -> None:
 
 
 class Race(NamedTuple, Generic[E]):
-    """`conflict`: what the transaction raises if another one was first.
+    """`conflict`: what the attempt raises if another one was first.
 
     `prepare`: reads or makes what the next try needs. An error that it raises ends the tries.
     `given_up`: returns the error to raise after the last try; None: the last conflict itself is raised.
@@ -30,6 +32,8 @@ class Race(NamedTuple, Generic[E]):
     tries: int = TRIES
 
 
+# Another request has changed the resource since it was read.
+CHANGED = Race(errors.RevisionNumberConstraintFailed, tries=5)
 # The races of one transaction, each with another exception.
 Races = Sequence[Race[Any]]
 
