@@ -143,6 +143,10 @@ class InvalidVIOMMUMachineType(Invalid):
     """The image's machine type cannot have the IOMMU."""
 
 
+class InvalidVIOMMUArchitecture(Invalid):
+    """The image's architecture cannot have the IOMMU."""
+
+
 class InvalidMachineType(Invalid):
     """The image's machine type does not support the request."""
 

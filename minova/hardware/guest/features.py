@@ -31,6 +31,8 @@ _ALIKE = (
     "tpm_version",
 )
 _NO_USB = "none"
+_X86_64, _ARM = frozenset({"x86_64"}), frozenset({"aarch64"})
+_IOMMU_ARCHS = {"intel": _X86_64, "smmuv3": _ARM}
 LUKS = "luks"
 TPM_TIS, TPM_CRB = "tpm-tis", "tpm-crb"
 TPM_1_2, TPM_2_0 = "1.2", "2.0"
@@ -187,11 +189,36 @@ def _require_possible(features: GuestFeatures, image: Mapping[str, Any]) -> None
     on_usb = "usb" in {features.input_bus, "usb" if features.pointer_model else None, image.get("hw_disk_bus")}
     if features.usb_model == _NO_USB and (on_usb or features.sound_model == "usb"):
         raise errors.Invalid("hw:usb_model=none: a disk, pointer, input or sound device of the image is on USB")
-    machine = image.get("hw_machine_type")
-    if features.iommu_model == "intel" and machine and "q35" not in machine:
-        raise errors.InvalidVIOMMUMachineType(
-            f"hw_machine_type={machine} of the image: hw:viommu_model=intel needs q35"
+    if features.iommu_model is not None:
+        _require_iommu(features.iommu_model, image)
+    _require_buses(features, image)
+
+
+def _require_iommu(model: str, image: Mapping[str, Any]) -> None:
+    """As Nova: on x86 each model needs q35, on ARM virt. An image that names neither gets such a machine from its host."""
+    arch, machine = image.get("hw_architecture"), image.get("hw_machine_type")
+    archs = _IOMMU_ARCHS.get(model, _X86_64 | _ARM)
+    if arch is not None and arch not in archs:
+        raise errors.InvalidVIOMMUArchitecture(
+            f"hw_architecture={arch} of the image: hw:viommu_model={model} needs {' or '.join(sorted(archs))}"
         )
+    machines = {
+        "q35": bool(machine) and "q35" in machine and bool(archs & _X86_64) and arch not in _ARM,
+        "virt": bool(machine) and machine.startswith("virt") and bool(archs & _ARM) and arch not in _X86_64,
+    }
+    if machine and not any(machines.values()):
+        needed = "virt" if archs <= _ARM or arch in _ARM else "q35"
+        raise errors.InvalidVIOMMUMachineType(
+            f"hw_machine_type={machine} of the image: hw:viommu_model={model} needs {needed}"
+        )
+
+
+def _require_buses(features: GuestFeatures, image: Mapping[str, Any]) -> None:
+    """An image that names no machine gets q35 for these features."""
+    key = "hw:viommu_model" if features.iommu_model else "hw:mem_encryption" if features.encrypted_memory else None
+    for name in ("hw_disk_bus", "hw_cdrom_bus"):
+        if key is not None and image.get(name) == "ide":
+            raise errors.Invalid(f"{name}=ide of the image: {key} needs machine q35, which has no IDE")
 
 
 def _require_firmware(specs: Mapping[str, str], image: Mapping[str, Any]) -> None:

@@ -183,6 +183,8 @@ def _require_fit(hardware: GuestHardware) -> None:
     for name, bus in (("hw_disk_bus", hardware.disk_bus), ("hw_cdrom_bus", hardware.cdrom_bus)):
         if bus == "ide" and Q35 in machine:
             raise _invalid(name, bus, f"machine {machine} has no IDE")
+        if bus == "ide" and not machine and hardware.secure_boot == REQUIRED:
+            raise _invalid(name, bus, "secure boot is required, which only machine q35 has, and that has no IDE")
     if hardware.secure_boot == REQUIRED:
         if not hardware.uefi:
             raise errors.BadRequest("os_secure_boot is required: the image must have hw_firmware_type=uefi")

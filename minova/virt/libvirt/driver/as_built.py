@@ -22,26 +22,33 @@ _ELEMENTS = {
 }
 
 
-def as_built(instance: Instance, xml: str, mark: DomainMark) -> Instance:
-    """Returns the instance without the keys that its domain was built without, if its flavor and image are still the same."""
+def lacks_of(instance: Instance, xml: str, mark: DomainMark) -> tuple[str, ...]:
+    """Returns the keys of flavor and image that an earlier release built this domain without, if both are still the same.
+
+    A domain of a release that notes these keys lacks no others: where its element is missing, something else has removed it.
+    """
     if (mark.flavor, mark.image) != (instance.flavor.name, instance.image_ref):
-        return instance
+        return ()
+    properties = instance.image.properties if instance.image is not None else {}
+    named = {*instance.flavor.extra_specs, *properties}
+    if mark.lacks is not None:
+        return tuple(sorted(named & set(mark.lacks)))
     root = ET.fromstring(xml)
     missing = {name for name, path in _ELEMENTS.items() if root.find(path) is None}
-    keys = {f"{prefix}{name}" for name in missing for prefix in ("hw:", "hw_")}
-    specs, image = instance.flavor.extra_specs, instance.image
-    properties = image.properties if image is not None else {}
-    without = sorted(keys & {*specs, *properties})
-    if not without:
+    return tuple(sorted(named & {f"{prefix}{name}" for name in missing for prefix in ("hw:", "hw_")}))
+
+
+def as_built(instance: Instance, lacks: tuple[str, ...]) -> Instance:
+    """Returns the instance without the keys of `lacks_of`."""
+    if not lacks:
         return instance
-    LOG.warning(
-        "Instance %s was built without %s by an earlier release, and stays so", instance.uuid, ", ".join(without)
-    )
-    flavor = msgspec.structs.replace(instance.flavor, extra_specs=_without(specs, keys))
+    LOG.warning("Instance %s was built without %s by an earlier release, and stays so", instance.uuid, ", ".join(lacks))
+    flavor = msgspec.structs.replace(instance.flavor, extra_specs=_without(instance.flavor.extra_specs, lacks))
+    image = instance.image
     if image is not None:
-        image = msgspec.structs.replace(image, properties=_without(properties, keys))
+        image = msgspec.structs.replace(image, properties=_without(image.properties, lacks))
     return msgspec.structs.replace(instance, flavor=flavor, image=image)
 
 
-def _without(pairs: dict[str, str], keys: set[str]) -> dict[str, str]:
+def _without(pairs: dict[str, str], keys: tuple[str, ...]) -> dict[str, str]:
     return {key: value for key, value in pairs.items() if key not in keys}

@@ -15,7 +15,7 @@ from minova.objects.network.vif import Vif
 from minova.objects.servers.instance import Instance
 from minova.virt.driver.domains import RowHost
 from minova.virt.libvirt.driver import key_faults
-from minova.virt.libvirt.driver.as_built import as_built
+from minova.virt.libvirt.driver.as_built import as_built, lacks_of
 from minova.virt.libvirt.driver.base import LibvirtBase
 from minova.virt.libvirt.guest_files import tpm_files
 from minova.virt.libvirt.guest_state import power, saved_memory
@@ -65,7 +65,9 @@ class DomainDefinitions(LibvirtBase):
             self._networks.plug(connection, own, instance.uuid, instance.hostname)
             self._filters.define(connection, own)
 
-    def _xml_of(self, instance: Instance, node: str, attempt: int, disks: Sequence[Disk]) -> str:
+    def _xml_of(
+        self, instance: Instance, node: str, attempt: int, disks: Sequence[Disk], *, lacks: tuple[str, ...] = ()
+    ) -> str:
         return guest_xml(
             instance,
             self._settings_now(instance.network_info),
@@ -75,6 +77,7 @@ class DomainDefinitions(LibvirtBase):
             console_log=str(self._disks.console_log(instance.uuid)) if self._real else None,
             serial_port=None if self._serial_ports is None else self._serial_ports.take(instance.uuid),
             boot_files=self._disks.boot_files(instance, disks) if self._real else None,
+            lacks=lacks,
         )
 
     def _require_disks(self, instance: Instance) -> None:
@@ -110,14 +113,17 @@ class DomainDefinitions(LibvirtBase):
         domain = lookup(connection, instance.uuid)
         mark = None if domain is None else self._our_mark(self._own(connection, instance.uuid))
         node, attempt = (instance.node or "", instance.attempt) if mark is None else (mark.node, mark.attempt)
+        lacks: tuple[str, ...] = ()
         if domain is not None and not chooses:
             instance = _with_choice_of(domain, instance)
             if mark is not None:
-                instance = as_built(instance, domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), mark)
+                lacks = lacks_of(instance, domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), mark)
+                instance = as_built(instance, lacks)
         if domain is not None:
             self._note_addresses(domain)
         # Make the XML before the domain is ended: a host that cannot define it leaves the guest as it is.
-        definition = Definition(instance, self._xml_of(instance, node, attempt, disks), node, attempt, disks)
+        xml = self._xml_of(instance, node, attempt, disks, lacks=lacks)
+        definition = Definition(instance, xml, node, attempt, disks)
         if domain is not None:
             if not drop_memory:
                 saved_memory.require_none(domain)

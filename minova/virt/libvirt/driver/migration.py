@@ -22,6 +22,7 @@ from minova.objects.servers.live_migration import (
 )
 from minova.objects.servers.states import PowerState, VmState
 from minova.virt.driver.domains import NO_ROW, RowHost
+from minova.virt.libvirt.driver.as_built import lacks_of
 from minova.virt.libvirt.driver.cold_migration import ColdMigration
 from minova.virt.libvirt.guest_state import jobs, power, sides
 from minova.virt.libvirt.host import lookup
@@ -29,7 +30,7 @@ from minova.virt.libvirt.migration import live_run
 from minova.virt.libvirt.migration.live_options import LiveOptions, uri_of_peer
 from minova.virt.libvirt.storage.disk_images import BaseImage
 from minova.virt.libvirt.xml.disk_xml import disk_formats_of
-from minova.virt.libvirt.xml.mark import domain_name
+from minova.virt.libvirt.xml.mark import domain_name, mark_of
 from minova.virt.libvirt.xml.migration_xml import cpu_of, migrated_xml, targets_of
 from minova.virt.libvirt.xml.secrets_xml import kinds_of
 from minova.virt.namespaces.host_routes import PROC_NET
@@ -113,7 +114,9 @@ class LibvirtMigration(ColdMigration):
             self._moving.make_targets(instance, host, attempt, source, formats, key, base, check)
             copied = tuple(targets[name] for name in source.sizes)
             self._disks.make_boot_files(instance, image_path)
-        own = self._xml_of(instance, node, attempt, self._disks.plan(instance))
+        mark = mark_of(source.inactive_xml)
+        lacks = () if mark is None else lacks_of(instance, source.inactive_xml, mark)
+        own = self._xml_of(instance, node, attempt, self._disks.plan(instance), lacks=lacks)
         vifs = tuple(vif for vif in instance.network_info if not vif.from_neutron)
         self._awaited[instance.uuid] = vifs
         self._filters.await_guest(vif.port_id for vif in vifs)

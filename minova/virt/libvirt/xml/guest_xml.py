@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
+import msgspec
 from oslo_utils import units
 
 from minova.hardware import cpu_spec
@@ -43,8 +44,9 @@ def guest_xml(
     console_log: str | None,
     serial_port: int | None = None,
     boot_files: BootFiles | None = None,
+    lacks: tuple[str, ...] = (),
 ) -> str:
-    """Returns the domain's XML. Raises ImageUnacceptable if a property of the image or an extra spec of the flavor has
+    """Returns the domain's XML. `lacks`: keys that the instance has, and the guest is built without. Raises ImageUnacceptable if a property of the image or an extra spec of the flavor has
     an invalid value, HardwareNotOffered if the value is valid but this host does not offer it.
     """
     guest = guest_of(instance, settings)
@@ -52,7 +54,7 @@ def guest_xml(
     domain = ET.Element("domain", type=settings.virt_type)
     _text(domain, "name", domain_name(instance.uuid))
     _text(domain, "uuid", instance.uuid)
-    mark = _mark_of(instance, settings.host, node, attempt)
+    mark = msgspec.structs.replace(_mark_of(instance, settings.host, node, attempt), lacks=lacks)
     ET.SubElement(domain, "metadata").append(mark_element(mark))
     _text(domain, "memory", str(instance.flavor.memory_mb * units.Ki), unit="KiB")
     numa = instance.numa_topology

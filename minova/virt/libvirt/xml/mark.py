@@ -16,7 +16,10 @@ ET.register_namespace("minova", NAMESPACE)
 
 
 class DomainMark(msgspec.Struct, frozen=True, kw_only=True):
-    """The metadata that marks a domain as minova's: its instance, its host and its build attempt."""
+    """The metadata that marks a domain as minova's: its instance, its host and its build attempt.
+
+    `lacks`: keys of its flavor and image that an earlier release built it without. None: written by a release that did not note it.
+    """
 
     uuid: str
     host: str
@@ -28,6 +31,7 @@ class DomainMark(msgspec.Struct, frozen=True, kw_only=True):
     flavor: str = ""
     image: str = ""
     metadata: dict[str, str] = {}
+    lacks: tuple[str, ...] | None = None
 
 
 _MARK = Decoder(DomainMark)

@@ -52,12 +52,48 @@ def test_flags_are_compared_by_meaning() -> None:
         ({"hw:usb_model": "none"}, {"hw_disk_bus": "usb"}, "hw:usb_model=none"),
         ({"hw:usb_model": "none", "hw:sound_model": "usb"}, {}, "hw:usb_model=none"),
         ({}, {"hw_mem_encryption": "true"}, "hw_mem_encryption of the image needs hw:mem_encryption"),
-        ({"hw:viommu_model": "intel"}, {"hw_machine_type": "pc"}, "hw_machine_type=pc"),
+        *(
+            (
+                {"hw:viommu_model": model},
+                {"hw_machine_type": machine},
+                f"hw_machine_type={machine}.*viommu_model={model}",
+            )
+            for model in ("intel", "virtio", "auto", "smmuv3")
+            for machine in ("pc", "pc-i440fx-7.2")
+        ),
+        (
+            {},
+            {"hw_viommu_model": "virtio", "hw_machine_type": "pc"},
+            "hw_machine_type=pc.*viommu_model=virtio needs q35",
+        ),
+        ({"hw:viommu_model": "smmuv3"}, {"hw_machine_type": "q35"}, "hw_machine_type=q35.*needs virt"),
+        ({"hw:viommu_model": "intel"}, {"hw_machine_type": "virt"}, "hw_machine_type=virt.*needs q35"),
+        ({"hw:viommu_model": "auto"}, {"hw_machine_type": "q35", "hw_architecture": "aarch64"}, "needs virt"),
+        ({"hw:viommu_model": "intel"}, {"hw_architecture": "aarch64"}, "hw_architecture=aarch64.*viommu_model=intel"),
+        ({"hw:viommu_model": "smmuv3"}, {"hw_architecture": "x86_64"}, "hw_architecture=x86_64.*viommu_model=smmuv3"),
+        ({"hw:viommu_model": "auto"}, {"hw_architecture": "ppc64le"}, "hw_architecture=ppc64le"),
+        ({"hw:viommu_model": "auto"}, {"hw_disk_bus": "ide"}, "hw_disk_bus=ide.*hw:viommu_model"),
+        ({"hw:mem_encryption": "true"}, {"hw_cdrom_bus": "ide"}, "hw_cdrom_bus=ide.*hw:mem_encryption"),
     ],
 )
 def test_what_no_guest_can_have_is_refused(specs: dict[str, str], properties: dict[str, str], words: str) -> None:
     with pytest.raises(BadRequest, match=words):
         require_agreement(flavor(specs), properties)
+
+
+@pytest.mark.parametrize(
+    ("model", "properties"),
+    [
+        ("intel", {}),
+        ("intel", {"hw_machine_type": "pc-q35-7.2", "hw_architecture": "x86_64"}),
+        ("smmuv3", {"hw_machine_type": "virt", "hw_architecture": "aarch64"}),
+        ("virtio", {"hw_machine_type": "q35"}),
+        ("auto", {"hw_machine_type": "virt-7.2"}),
+        ("auto", {"hw_architecture": "aarch64"}),
+    ],
+)
+def test_an_iommu_that_its_machine_has(model: str, properties: dict[str, str]) -> None:
+    require_agreement(flavor({"hw:viommu_model": model}), properties)
 
 
 @pytest.mark.parametrize(
