@@ -11,6 +11,7 @@ from minova.hardware.guest.features import guest_features, require_agreement, tr
 from minova.hardware.locked_memory import check_encryption
 from minova.hardware.numa_constraints import numa_constraints
 from minova.hardware.pci_alias import Aliases, numa_policy_of, parse_aliases, requests_of
+from minova.objects.actions.rescue import rescue_device
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.guest_hardware import guest_hardware, traits_needed
 from minova.objects.catalogue.guest_limits import guest_limits
@@ -73,3 +74,5 @@ def require_agreement_of(flavor: Flavor, image: Image | None) -> None:
     cpu_topology(flavor, typed(properties))
     # As in Nova, `check_locked_memory` does not look at the encryption of a guest with locked memory.
     check_encryption(flavor, typed(properties))
+    # The image may be chosen for a rescue, at the latest for that of a server of its own.
+    rescue_device(properties)

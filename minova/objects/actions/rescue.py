@@ -12,6 +12,9 @@ from minova.objects.catalogue.image import Image
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import TaskState, VmState
 
+# Properties of images of servers: the image that the server was made from, as in Nova; and the first one of that image's own line.
+BASE_IMAGE, FIRST_IMAGE = "base_image_ref", "first_image_ref"
+
 
 class RescueArguments(Arguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`rescue_image_ref` None: the server's own image. `admin_password` None: one is generated. The API resolves the
@@ -32,23 +35,31 @@ class RescueDevice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rescue_device(properties: Mapping[str, str]) -> RescueDevice | None:
-    """Returns where the image wants to be attached; None: before the other disks, in the place of the root disk. Raises BadRequest
-    for a device or bus that no guest has.
+    """Returns where the image wants to be attached; None: before the other disks, in the place of the root disk. Raises BadRequest, which
+    names the key, for a device or bus that no guest has.
     """
     kind, bus = properties.get("hw_rescue_device"), properties.get("hw_rescue_bus")
     if not (kind or bus):
         return None
     if kind not in {None, "", "disk", "cdrom"}:
-        raise errors.BadRequest(f"Requested rescue device '{kind[:64]}' is not supported")
+        raise errors.BadRequest(
+            f"Requested rescue device '{kind[:64]}' is not supported (hw_rescue_device of the image)"
+        )
     is_cd = kind == "cdrom"
     if bus and bus not in (CDROM_BUSES if is_cd else DISK_BUSES):
-        raise errors.BadRequest(f"Requested rescue bus '{bus[:64]}' is not supported")
+        raise errors.BadRequest(f"Requested rescue bus '{bus[:64]}' is not supported (hw_rescue_bus of the image)")
     return RescueDevice(bus=bus or None, is_cd=is_cd)
+
+
+def first_image_of(base: Image | None, image_ref: str) -> str:
+    """Returns the image that this one, and all images that it was made from, come from. `base` None: its record is lost."""
+    properties = {} if base is None else base.properties
+    return properties.get(FIRST_IMAGE) or properties.get(BASE_IMAGE) or image_ref
 
 
 def is_of_same_system(image: Image, instance: Instance) -> bool:
     """Whether a disk of the image and the root disk of the server may have the same UUIDs: one was made from the other, or both from the
-    same image.
+    same image, in any number of steps.
     """
     own = instance.image
     own_origins = {instance.image_ref, *(() if own is None else _origins(own))}
@@ -56,7 +67,7 @@ def is_of_same_system(image: Image, instance: Instance) -> bool:
 
 
 def _origins(image: Image) -> set[str]:
-    return {image.id, image.properties.get("base_image_ref", "")}
+    return {image.id, *(image.properties.get(key, "") for key in (BASE_IMAGE, FIRST_IMAGE))}
 
 
 RESCUE = ServerAction(

@@ -60,7 +60,12 @@ class LibvirtRescue(LibvirtPower):
                 disks = (root, *others, last)
         self._define_anew(instance, disks, drop_memory=False)
         self._rescued_at[instance.uuid] = time.monotonic()
-        return self.power_on(instance)
+        state = self.power_on(instance)
+        with self._host.connection("Setting the clock", domain_name(instance.uuid)) as connection:
+            domain = lookup(connection, instance.uuid)
+            if domain is not None:
+                self._clocks.set_when_booted(domain)
+        return state
 
     def _comes_later(self, instance: Instance, image: Image | None) -> bool:
         """Whether the guest must not see the root disk while it boots, and can get it afterwards."""

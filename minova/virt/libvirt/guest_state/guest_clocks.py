@@ -16,6 +16,8 @@ from minova.errors import MinovaError
 LOG = logging.getLogger(__name__)
 # The agent of a guest that comes from saved memory needs a moment to be connected. A guest is not trusted: its agent may not answer.
 TRIES, PAUSE, ANSWER_WITHIN = 30, 1.0, 5
+# A guest that boots needs longer for that.
+TRIES_OF_BOOT = 300
 # Agents that libvirt waits for at the same time.
 _THREADS = 4
 Connect = Callable[[str, str], AbstractContextManager[Any]]
@@ -35,19 +37,28 @@ class GuestClocks:
         self._pause = pause
         self._now = now
         self._pool = DaemonPool("guest clock", _THREADS)
+        # Its guests, which may have no agent, hold up no others.
+        self._pool_of_boots = DaemonPool("guest clock after boot", _THREADS)
 
     def set_soon(self, domain: Any) -> None:
         """Set the clock in the background. Nothing that the agent does, or does not do, becomes an error or takes time here."""
+        self._spawn(self._pool, domain, TRIES)
+
+    def set_when_booted(self, domain: Any) -> None:
+        """As `set_soon`, of a guest that has just been started."""
+        self._spawn(self._pool_of_boots, domain, TRIES_OF_BOOT)
+
+    def _spawn(self, pool: DaemonPool, domain: Any, tries: int) -> None:
         channels = ET.fromstring(domain.XMLDesc(0)).findall("devices/channel/target[@name='org.qemu.guest_agent.0']")
         if not channels:
             return
         try:
-            self._pool.spawn(partial(self.set, domain.UUIDString()))
+            pool.spawn(partial(self.set, domain.UUIDString(), tries))
         except RuntimeError as error:
             LOG.warning("The clock of instance %s is not set: %s", domain.UUIDString(), error)
 
-    def set(self, instance_uuid: str) -> None:
-        for _ in range(TRIES):
+    def set(self, instance_uuid: str, tries: int = TRIES) -> None:
+        for _ in range(tries):
             try:
                 if self._is_over(instance_uuid):
                     return

@@ -279,6 +279,16 @@ def test_a_hard_reboot_runs_the_guest_whatever_it_was(driver: ComputeDriver, gue
     assert "renamed" in domain_of(driver, guest.uuid).XMLDesc()
 
 
+def test_bug_clock_was_not_set_after_a_rescue(
+    driver: LibvirtDriver, guest: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(driver._clocks, "set_when_booted", lambda domain: asked.append(domain.UUIDString()))
+    driver.prepare_rescue(guest, Image(id="rescuer"), None)
+    driver.rescue(guest, Image(id="rescuer"))
+    assert asked == [guest.uuid]
+
+
 def test_a_rescue_may_come_twice_and_a_hard_reboot_undoes_it(driver: ComputeDriver, guest: Instance) -> None:
     for _ in range(2):
         driver.prepare_rescue(guest, Image(id="rescuer"), None)

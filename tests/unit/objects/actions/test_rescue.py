@@ -2,14 +2,17 @@
 
 import pytest
 
-from minova.objects.actions.rescue import is_of_same_system
+from minova.errors import BadRequest
+from minova.hardware.demands import require_agreement_of
+from minova.objects.actions.rescue import first_image_of, is_of_same_system
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.instance import Instance
 
 
-def image(image_id: str, base: str | None = None) -> Image:
-    return Image(id=image_id, properties={} if base is None else {"base_image_ref": base})
+def image(image_id: str, base: str | None = None, first: str | None = None) -> Image:
+    properties = {"base_image_ref": base, "first_image_ref": first}
+    return Image(id=image_id, properties={key: value for key, value in properties.items() if value is not None})
 
 
 @pytest.mark.parametrize(
@@ -22,6 +25,12 @@ def image(image_id: str, base: str | None = None) -> Image:
         (image("snapshot", "debian"), image("debian"), True),
         (image("one", "debian"), image("two", "debian"), True),
         (image("one", ""), image("two", ""), False),
+        # Snapshots of snapshots.
+        (image("second", "first", "debian"), image("debian"), True),
+        (image("debian"), image("third", "second", "debian"), True),
+        (image("third", "second", "debian"), image("other", "one", "debian"), True),
+        (image("third", "second", "debian"), image("first", "debian"), True),
+        (image("third", "second", "debian"), image("other", "one", "alpine"), False),
         (None, image("debian"), True),
         (None, image("rescuer"), False),
     ],
@@ -31,3 +40,20 @@ def test_images_of_one_system(own: Image | None, rescuer: Image, is_same: bool) 
     reference = "debian" if own is None else own.id
     instance = Instance(uuid="u", display_name="vm", flavor=flavor, image=own, image_ref=reference)
     assert is_of_same_system(rescuer, instance) is is_same
+
+
+def test_the_first_image_of_a_line_goes_with_its_snapshots() -> None:
+    assert first_image_of(image("debian"), "debian") == "debian"
+    assert first_image_of(image("first", "debian"), "first") == "debian"
+    assert first_image_of(image("second", "first", "debian"), "second") == "debian"
+    assert first_image_of(None, "lost") == "lost"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("hw_rescue_device", "fs"), ("hw_rescue_device", "lun"), ("hw_rescue_device", "floppy"), ("hw_rescue_bus", "fdc")],
+)
+def test_bug_rescue_devices_that_no_guest_has_were_accepted_at_the_creation(key: str, value: str) -> None:
+    flavor = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=64, root_gb=1)
+    with pytest.raises(BadRequest, match=rf"'{value}' is not supported \({key} of the image\)"):
+        require_agreement_of(flavor, Image(id="i", properties={key: value}))

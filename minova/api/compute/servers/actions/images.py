@@ -22,6 +22,7 @@ from minova.db.servers import instances
 from minova.hardware.guest.secret_rules import require_image_allowed
 from minova.objects.actions.action import Arguments
 from minova.objects.actions.images import CREATE_BACKUP, CREATE_IMAGE, CreateBackupArguments, CreateImageArguments
+from minova.objects.actions.rescue import BASE_IMAGE, FIRST_IMAGE, first_image_of
 from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.quota import UNLIMITED
 
@@ -53,7 +54,9 @@ def image_of(
     own: dict[str, Any] = {"instance_uuid": row.uuid, "user_id": call.ctx.user_id}
     # As Nova's libvirt driver writes them.
     own |= {"owner_id": row.project_id, "image_location": "snapshot", "image_state": "available"}
-    own |= {"base_image_ref": row.image_ref} if row.image_ref else {}
+    first = first_image_of(base, row.image_ref)
+    own |= {BASE_IMAGE: row.image_ref} if row.image_ref else {}
+    own |= {FIRST_IMAGE: first} if first != row.image_ref else {}
     shared = row.project_id != call.ctx.project_id
     own |= {"instance_owner": row.project_id} if shared else {}
     inherited = {} if base is None else base.properties

@@ -9,8 +9,9 @@ from minova.cli.commands.server.actions.action import ServerAction
 
 HINT = (
     "Without --image a server is rescued with the cloud's rescue image, or else with its own image. A disk of its own image has the "
-    "same UUIDs as the disk to rescue: the server gets that one about two minutes later, when it has booted. An image of another system "
-    "has both disks from the start: --image."
+    "same UUIDs as the disk to rescue: the server gets that one about two minutes later, when it has booted. It has both disks from the "
+    "start, and may boot from the wrong one, if its image has hw_disk_bus sata or ide, or hw_rescue_device: rescue it with an image of "
+    "another system then: --image."
 )
 
 

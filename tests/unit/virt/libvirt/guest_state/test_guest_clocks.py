@@ -95,3 +95,9 @@ def test_a_libvirt_that_is_away_is_no_error() -> None:
         yield
 
     GuestClocks(connect, pause=lambda seconds: None).set("u")
+
+
+def test_the_agent_of_a_guest_that_boots_has_more_time() -> None:
+    domain = Domain(*[libvirt.VIR_ERR_AGENT_UNRESPONSIVE] * (TRIES + 1), None)
+    clocks(domain).set_when_booted(domain)
+    wait_for("the clock", lambda: domain.set_to == [(1000, 250_000_000)])

@@ -40,6 +40,15 @@ def test_an_image_inherits_from_the_servers_image_and_flavor(stocked: Cloud) -> 
     }
 
 
+def test_bug_snapshot_of_a_snapshot_forgot_the_first_image(stocked: Cloud) -> None:
+    base = stocked.make_image()
+    first = stocked.make_image(base_image_ref=base["id"])
+    made = stocked.make_server(imageRef=first["id"])
+    assert snapshot(stocked, made["id"], {"name": "shot"})[0] == 202
+    properties = stocked.conductor.actions[0][2]["image"]["properties"]
+    assert (properties["base_image_ref"], properties["first_image_ref"]) == (first["id"], base["id"])
+
+
 @pytest.mark.parametrize("key", ["createImage", "createBackup"])
 def test_metadata_do_not_replace_what_the_image_says_of_its_server(stocked: Cloud, key: str) -> None:
     made, other = stocked.make_server(), stocked.make_server()
