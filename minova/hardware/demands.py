@@ -8,6 +8,7 @@ from minova.errors import InvalidConfiguration
 from minova.hardware.errors import PciInvalidAlias
 from minova.hardware.guest.cpu_topology import cpu_topology
 from minova.hardware.guest.features import guest_features, require_agreement, traits_of_features
+from minova.hardware.guest.partner_keys import require_partners
 from minova.hardware.locked_memory import check_encryption
 from minova.hardware.numa_constraints import numa_constraints
 from minova.hardware.pci_alias import Aliases, numa_policy_of, parse_aliases, requests_of
@@ -71,6 +72,7 @@ def require_agreement_of(flavor: Flavor, image: Image | None) -> None:
     """
     properties = image.properties if image is not None else {}
     require_agreement(flavor, properties)
+    require_partners(flavor, properties)
     cpu_topology(flavor, typed(properties))
     # As in Nova, `check_locked_memory` does not look at the encryption of a guest with locked memory.
     check_encryption(flavor, typed(properties))

@@ -196,15 +196,15 @@ def _require_possible(features: GuestFeatures, image: Mapping[str, Any]) -> None
 
 def _require_iommu(model: str, image: Mapping[str, Any]) -> None:
     """As Nova: on x86 each model needs q35, on ARM virt. An image that names neither gets such a machine from its host."""
-    arch, machine = image.get("hw_architecture"), image.get("hw_machine_type")
+    arch, machine = image.get("hw_architecture"), str(image.get("hw_machine_type") or "")
     archs = _IOMMU_ARCHS.get(model, _X86_64 | _ARM)
     if arch is not None and arch not in archs:
         raise errors.InvalidVIOMMUArchitecture(
             f"hw_architecture={arch} of the image: hw:viommu_model={model} needs {' or '.join(sorted(archs))}"
         )
     machines = {
-        "q35": bool(machine) and "q35" in machine and bool(archs & _X86_64) and arch not in _ARM,
-        "virt": bool(machine) and machine.startswith("virt") and bool(archs & _ARM) and arch not in _X86_64,
+        "q35": "q35" in machine and bool(archs & _X86_64) and arch not in _ARM,
+        "virt": machine.startswith("virt") and bool(archs & _ARM) and arch not in _X86_64,
     }
     if machine and not any(machines.values()):
         needed = "virt" if archs <= _ARM or arch in _ARM else "q35"

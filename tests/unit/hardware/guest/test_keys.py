@@ -1,5 +1,6 @@
 """The law of the keys of flavors and images: each that minova knows is effective, required of the host, or refused by its name."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ from minova import errors
 from minova.hardware.cpu_policy import realtime_cpus
 from minova.hardware.demands import host_needs, require_agreement_of
 from minova.hardware.guest.keys import FLAVOR_KEYS, IMAGE_KEYS, Fate, KeyEntry, require_served
+from minova.hardware.guest.partner_keys import ONLY_WITH
 from minova.objects.actions.rescue import rescue_device
 from minova.objects.catalogue import disk_config, flavor_extra_specs
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import BootFile, Image
 from minova.objects.catalogue.image_properties import FIELDS, OLDER_NAMES, typed
+from minova.objects.catalogue.kernel_boot import require_kernel
 from minova.objects.hosts.numa import CPUs
 from minova.objects.network.vif import Vif
 from minova.objects.requests.required_traits import required_of_image, traits_of
@@ -74,8 +77,8 @@ FLAVORS: dict[str, tuple[Pairs, Pairs]] = {
     ),
     "hw:cpu_thread_policy": ({"hw:cpu_thread_policy": "isolate"}, {"hw:cpu_policy": "dedicated"}),
     "hw:cpu_realtime": (
-        {"hw:cpu_realtime": "true"},
-        {"hw:cpu_policy": "dedicated", "hw:cpu_realtime_mask": "^0"},
+        {"hw:cpu_realtime": "true", "hw:cpu_realtime_mask": "^0"},
+        {"hw:cpu_policy": "dedicated"},
     ),
     "hw:cpu_realtime_mask": (
         {"hw:cpu_realtime_mask": "^0-1"},
@@ -346,6 +349,57 @@ def test_an_effective_key_of_flavors_changes_something(key: str) -> None:
 def test_an_effective_property_of_images_changes_something(key: str) -> None:
     added, before = IMAGES[key]
     assert outcome(UNDER.get(key, {}), {**before, **added}) != outcome(UNDER.get(key, {}), before)
+
+
+def alone(specs: Pairs, properties: Pairs) -> str:
+    """Returns what becomes of them without other keys: "effect", "none", or the text of the refusal."""
+    try:
+        require_kernel(properties)
+        return "none" if outcome(specs, properties) == outcome({}, {}) else "effect"
+    except errors.BadRequest as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("key", [*FLAVORS, *IMAGES])
+def test_bug_keys_without_their_partner_were_accepted_without_effect(key: str) -> None:
+    """A key alone has an effect, is refused by its name, or is a limit or hint that the page names with its partner."""
+    became = alone(FLAVORS[key][0], {}) if key in FLAVORS else alone({}, IMAGES[key][0])
+    if key in ONLY_WITH:
+        assert became in {"none", "effect"}
+        return
+    # Some texts name the key of the flavor, or the older name of the two.
+    name = re.split(r"[:_]", key.removesuffix(".N"), maxsplit=1)[1]
+    assert became == "effect" or name in became
+
+
+@pytest.mark.parametrize(
+    ("specs", "properties", "named"),
+    [
+        ({"hw:numa_nodes": "1", "hw:numa_cpus.0": "0-3", "hw:numa_mem.0": "1024", "hw:numa_cpus.3": "1"}, {}, "hw:numa_cpus.3"),
+        ({}, {"hw_numa_mem.0": "1024"}, "hw_numa_mem.0"),
+        ({"hw:virtio_packed_ring": "true"}, {"hw_vif_model": "e1000"}, "hw:virtio_packed_ring"),
+        ({}, {"hw_vif_model": "e1000", "hw_virtio_packed_ring": "true"}, "hw_vif_model=e1000"),
+        ({"hw_rng:rate_period": "100"}, {"hw_rng_model": "virtio"}, "hw_rng:rate_period"),
+    ],
+)  # fmt: skip
+def test_keys_beside_a_partner_that_cannot_use_them_are_refused(specs: Pairs, properties: Pairs, named: str) -> None:
+    assert named in alone(specs, properties)
+
+
+@pytest.mark.parametrize(
+    "specs",
+    [
+        {"hw:numa_nodes": "1", "hw:numa_cpus.0": "0-3", "hw:numa_mem.0": "1024"},
+        # A guest with pinned CPUs has one node.
+        {"hw:cpu_policy": "dedicated", "hw:numa_cpus.0": "0-3", "hw:numa_mem.0": "1024"},
+    ],
+)
+def test_divided_nodes_are_accepted(specs: Pairs) -> None:
+    assert alone(specs, {}) == "effect"
+
+
+def test_limits_and_hints_are_known_keys() -> None:
+    assert ONLY_WITH.keys() <= FLAVORS.keys() | IMAGES.keys()
 
 
 @pytest.mark.parametrize("key", sorted(having(FLAVOR_KEYS, Fate.REFUSED) - {"resourcesN:*", "traitN:*"}))
