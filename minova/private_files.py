@@ -54,7 +54,12 @@ def replace_file(path: Path, content: bytes) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Write the names in a folder to the disk, so that new and renamed files outlive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
+    sync(folder)
+
+
+def sync(path: Path) -> None:
+    """Write the bytes of a file, or the names in a folder, to the disk."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

@@ -8,6 +8,7 @@ from pathlib import Path
 from oslo_utils import units
 
 from minova.objects.servers.disk_export import DiskExport, ExportedFile, TransferKey
+from minova.private_files import sync
 from minova.virt import programs
 from minova.virt.libvirt.migration import transfer_key
 
@@ -40,9 +41,9 @@ def fetch(
             _copy(part, export, file, key, size, check)
         os.truncate(part, file.size)
         finish(part)
-        _sync(part)
+        sync(part)
         part.rename(path)
-        _sync(path.parent)
+        sync(path.parent)
     finally:
         part.unlink(missing_ok=True)
 
@@ -77,11 +78,3 @@ def _convert(
         ]
         limits = programs.RunLimits(cpu=_LIMITS.cpu, within=_LIMITS.within, file_size=size + units.Mi)
         programs.write_with(part, command, limits, inherited=(folder,), check=check)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

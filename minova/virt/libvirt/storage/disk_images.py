@@ -1,7 +1,7 @@
 """Makes one disk's file: on top of a base image, as a copy of it, or empty with a file system.
 
-Each file is made under a temporary name and renamed, so that a file with its final name is complete. `finish` receives
-the file and its size before the renaming: it preallocates the file and gives QEMU access.
+Each file is made under a temporary name, written to the disk of the host, and renamed, so that a file with its final name is complete,
+also after a power cut. `finish` receives the file and its size before the renaming: it preallocates the file and gives QEMU access.
 """
 
 import errno
@@ -19,6 +19,7 @@ from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.image_fitness import unfit
 from minova.objects.guests.local_disks import LocalDisk
 from minova.objects.servers.instance import Instance
+from minova.private_files import sync
 from minova.virt import programs
 from minova.virt.libvirt.guest_files.disk_formats import QCOW2, RAW, longest_file
 from minova.virt.libvirt.storage import disk_keys
@@ -52,22 +53,50 @@ class BaseImage(msgspec.Struct, frozen=True, kw_only=True):
         return cls(path=path.absolute(), disk_format=facts.disk_format, virtual_size=facts.virtual_size)
 
 
-@contextmanager
-def new_file(path: Path) -> Iterator[Path]:
-    """Yields the path for a file in the making, which is renamed to `path` when the block ends. After an error nothing is left."""
-    with _temporary(path.with_name(f"{path.name}.part")) as part:
-        yield part
-        part.rename(path)
-
-
+# Yields the path for a file in the making.
 NewFile = Callable[[Path], AbstractContextManager[Path]]
 
 
+class NewFiles:
+    """A `NewFile` whose files get their final names together."""
+
+    def __init__(self, parts: ExitStack) -> None:
+        self._parts = parts
+        self._made: list[tuple[Path, Path]] = []
+
+    def __call__(self, path: Path) -> AbstractContextManager[Path]:
+        part = self._parts.enter_context(_temporary(path.with_name(f"{path.name}.part")))
+        self._made.append((part, path))
+        return nullcontext(part)
+
+    def sync(self) -> None:
+        """Write all of them to the disk. What they replace may go then."""
+        for part, _ in self._made:
+            sync(part)
+
+    def rename(self) -> None:
+        """The last one first."""
+        for part, path in reversed(self._made):
+            part.rename(path)
+        for folder in {path.parent for _, path in self._made}:
+            sync(folder)
+
+
 @contextmanager
-def together() -> Iterator[NewFile]:
-    """Yields a `new_file` whose files are all renamed when the block ends, the last one first. After an error nothing is left of any."""
-    with ExitStack() as files:
-        yield lambda path: nullcontext(files.enter_context(new_file(path)))
+def together() -> Iterator[NewFiles]:
+    """The files are on the disk under their names when the block has ended. After an error nothing is left of any."""
+    with ExitStack() as parts:
+        files = NewFiles(parts)
+        yield files
+        files.sync()
+        files.rename()
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """A `NewFile` that ends when its block does, as `together`."""
+    with together() as new, new(path) as part:
+        yield part
 
 
 @contextmanager

@@ -260,6 +260,7 @@ class Disks(OwnedFolders):
                 if instance.config_drive and write_drive is not None:
                     disk_images.written(folder / DRIVE, write_drive.write, self._qemu.write, new)
                 self._make_boot_files(what, folder, instance.image, base.path, new)
+                new.sync()
                 replaces()
                 if instance.image is not None:
                     boot_files.remove_others(folder, instance.image)
