@@ -107,12 +107,17 @@ class ComputeMethods(ComputeApi):
         self._builder.vif_plug_waiter.changed(instance_uuid)
 
     def terminate_instance(self, ctx: RequestContext, instance_uuid: str, node: str | None) -> None:
-        """Begin the removal, and end a build of the instance. The conductor requests a failed removal again."""
+        """Begin the removal, and end a build of the instance, if it is still to be deleted: the message may be late. The
+        conductor requests a failed removal again.
+        """
+        asked = self._builder.removals.asked(ctx, instance_uuid)
+        if asked is None:
+            return
         self._builder.cancel(instance_uuid)
         self._actions.cancel(instance_uuid)
         self.collaborators.moves.cancel(instance_uuid)
         self._workers.hurry(instance_uuid)
-        self._background.run(ctx, ("terminate", instance_uuid), lambda: self._terminate(ctx, instance_uuid))
+        self._background.run(ctx, ("terminate", instance_uuid), lambda: self._terminate(ctx, instance_uuid, asked))
 
     def run_action(
         self, ctx: RequestContext, instance: Instance, action_id: int, kind: str, arguments: HostArguments
@@ -169,9 +174,9 @@ class ComputeMethods(ComputeApi):
     def audit_node(self, ctx: RequestContext, node: str) -> NodeAudit:
         return self._auditor.audit_node(ctx, node)
 
-    def _terminate(self, ctx: RequestContext, instance_uuid: str) -> None:
+    def _terminate(self, ctx: RequestContext, instance_uuid: str, asked: float) -> None:
         try:
-            self._builder.removals.terminate(ctx, instance_uuid)
+            self._builder.removals.terminate(ctx, instance_uuid, asked)
         except errors.ServiceUnavailable as error:  # no conductor received the report of the removal
             LOG.warning("Removal of instance %s is not done yet: %s", instance_uuid, error)
         except Exception as error:

@@ -493,6 +493,14 @@ class FakeConductor:
 
         return self._serve("hosts_of_instances", work)
 
+    def begin_removal(self, ctx: RequestContext, *, instance_uuid: str, host: str) -> None:
+        def work() -> None:
+            known = self.instances.get(instance_uuid)
+            if known is None or not (known.task_state is TaskState.DELETING or known.vm_state is VmState.DELETED):
+                raise errors.StaleAttempt(f"Instance {instance_uuid} is not being deleted, and stays on {host}")
+
+        self._serve("begin_removal", work)
+
     def instance_deleted(self, ctx: RequestContext, *, instance_uuid: str, host: str) -> None:
         def work() -> None:
             known = self.instances.get(instance_uuid)

@@ -95,6 +95,7 @@ class Builder:
             attempts=self.attempts,
             stops=self.stops,
             repeat=self._repeat,
+            clock=clock,
         )
         self.vif_plug_waiter = vif_plug_waiter or VifPlugWaiter(host, conductor, clock=clock, repeat=self._repeat)
 

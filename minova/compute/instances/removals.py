@@ -1,6 +1,8 @@
 """Removes instances and their guests from this host."""
 
 import logging
+import time
+from collections.abc import Callable
 
 from minova import errors
 from minova.compute.conductor_retry import ConductorRetry
@@ -19,6 +21,8 @@ from minova.virt.driver.domains import RowHost
 LOG = logging.getLogger(__name__)
 # Seconds for which a removal repeats its report; afterwards the conductor requests the removal again.
 REMOVAL_PATIENCE = 60.0
+# Seconds for which the word of a conductor holds that an instance is to be deleted.
+FRESH = 1.0
 
 
 class Removals:
@@ -37,7 +41,9 @@ class Removals:
         attempts: Attempts,
         stops: CleanStops,
         repeat: ConductorRetry,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
         self._host = host
         self._driver = driver
         self._conductor = conductor
@@ -47,11 +53,29 @@ class Removals:
         self._stops = stops
         self._repeat = repeat
 
-    def terminate(self, ctx: RequestContext, instance_uuid: str) -> None:
+    def asked(self, ctx: RequestContext, instance_uuid: str) -> float | None:
+        """Asks whether the instance is to be deleted. Returns the time of the answer; None: it is not, or no conductor answers,
+        which then requests the removal again.
+        """
+        try:
+            self._conductor.begin_removal(ctx, instance_uuid=instance_uuid, host=self._host)
+        except errors.PeerTooOld:  # during an upgrade: a conductor before 1.9 runs and cannot answer
+            LOG.debug("Instance %s is removed without a further question", instance_uuid)
+        except (errors.StaleAttempt, errors.ServiceUnavailable) as error:
+            LOG.info("Instance %s is not removed: %s", instance_uuid, error)
+            return None
+        return self._clock()
+
+    def terminate(self, ctx: RequestContext, instance_uuid: str, asked: float) -> None:
         """Remove domain and disks, release the resources, report. Raises the errors of the driver; then the conductor
         requests the removal again.
+
+        `asked`: when a conductor has said that the instance is to be deleted. It is asked again after a wait for other work on
+        the instance.
         """
         with self._domains.locked(instance_uuid):
+            if self._clock() - asked > FRESH and self.asked(ctx, instance_uuid) is None:
+                return
             self._domains.destroy(instance_uuid, self._row_of_removal(ctx, instance_uuid))
             self._nodes.forget(ctx, instance_uuid)
             self._repeat(

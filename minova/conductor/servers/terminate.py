@@ -115,16 +115,33 @@ class Terminate(RemovalReportsApi):
         if ask is not None:
             self._computes.terminate(ctx, ask.host, instance_uuid, ask.node)
 
+    def begin_removal(self, ctx: RequestContext, instance_uuid: str, host: str) -> None:
+        """Locks the instance only if it seems not to be deleted: what was read may be old."""
+        with self._worker.db.read() as session:
+            if instances.is_removed(session, instance_uuid):
+                return
+
+        def work(session: Session) -> bool:
+            locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
+            return locked is not None and (locked.deleted or locked.deleting)
+
+        if not self._worker.run(work):
+            raise errors.StaleAttempt(f"Instance {instance_uuid} is not being deleted, and stays on {host}")
+
     def instance_deleted(self, ctx: RequestContext, instance_uuid: str, host: str) -> None:
-        """Idempotent. A report of a host that was not asked changes nothing."""
+        """Idempotent. A report of a host that was not asked changes nothing. One that comes after the deletion was given up
+        completes it, if nothing else has happened to the server since.
+        """
         present = self._liveness.present_hosts()
 
         def work(session: Session) -> HostToAsk | None:
             locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
-            if locked is None or locked.deleted or not locked.deleting:
+            if locked is None or locked.deleted:
                 return None
             task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
-            if task is not None and task.host == host:
+            if task is None:
+                self._finish_late(session, locked, host)
+            elif locked.deleting and task.host == host:
                 return self._next(session, locked, task, present, removed=True)
             return None
 
@@ -236,6 +253,21 @@ class Terminate(RemovalReportsApi):
             actions.end(session, [task.action_id], at, error=failure)
         actions.add_faults(session, [uuid], at, failure)
         tasks.remove(session, [uuid])
+
+    def _finish_late(self, session: Session, locked: LockedInstance, host: str) -> None:
+        """The host has removed the server after its deletion was given up: the deletion has succeeded."""
+        if (locked.state, locked.host) != ((VmState.ERROR, None), host):
+            return
+        action_id = actions.last_failed_deletion(session, locked.uuid)
+        if action_id is None:
+            return
+        LOG.info("Host %s has removed instance %s, whose deletion was given up", host, locked.uuid)
+        at, now = self._worker.at(), self._worker.now()
+        deleting = (VmState.ERROR, TaskState.DELETING)
+        state_changes.transition(session, [locked.uuid], [locked.state], deleting, updated_at=at)
+        actions.reopen(session, action_id)
+        owing = tuple(place for place, _ in _other_places(session, locked.uuid, host))
+        finish_delete(session, locked, 0, action_id, at, now, owing=owing)
 
     def _is_over(self, session: Session, locked: LockedInstance, seconds: float) -> bool:
         """Returns whether the time in which this locked server could be restored is over."""

@@ -157,6 +157,14 @@ def last_failed(session: Session, instance_uuid: str) -> tuple[int, str | None] 
     return row.id, session.scalar(event.order_by(InstanceActionEvent.id.desc()).limit(1))
 
 
+def last_failed_deletion(session: Session, instance_uuid: str) -> int | None:
+    """Returns the id of the instance's newest action if it is a deletion that has failed."""
+    model = InstanceAction
+    newest = select(model.id, model.action, model.result).where(model.instance_uuid == instance_uuid)
+    row = session.execute(newest.order_by(model.id.desc()).limit(1)).first()
+    return row.id if row is not None and (row.action, row.result) == ("delete", "Error") else None
+
+
 def reopen(session: Session, action_id: int) -> None:
     """The action has ended in the records, and continued on its host. Its records are in progress again."""
     open_again = {"finish_time": None, "result": None}

@@ -180,6 +180,13 @@ class LockedInstance(NamedTuple):
         return self.state[0] in EVACUABLE and self.state[1] in EVACUATION_STEPS
 
 
+def is_removed(session: Session, instance_uuid: str) -> bool:
+    """Whether the instance is being deleted, or is deleted. Locks nothing."""
+    query = select(Instance.task_state, Instance.deleted_at).where(Instance.uuid == instance_uuid)
+    row = session.execute(query).first()
+    return row is not None and (row.deleted_at is not None or row.task_state == TaskState.DELETING)
+
+
 def lock(session: Session, uuids: Iterable[str]) -> dict[str, LockedInstance]:
     """Locks the instances that have a row, deleted or not. Every transaction locks instances before tasks."""
     locked = {}

@@ -60,6 +60,7 @@ def test_a_guest_that_goes_off_by_itself(guest_image: Path, tmp_path: Path) -> N
         assert not domain.isActive()
         wait_for("off again", lambda: row().power_state is PowerState.SHUTDOWN)
         assert row().vm_state is VmState.STOPPED
+        conductor.begin_delete(guest.uuid)
         manager.terminate_instance(CTX, guest.uuid, node)
         run()
         assert driver.domains() == ()

@@ -344,14 +344,43 @@ def test_a_removal_gives_everything_back(compute: Compute) -> None:
     assert compute.conductor.instances["i"].vm_state is VmState.DELETED
     assert compute.domains() == {}
     assert compute.used() == (0, 0, 0)
-    assert compute.conductor.calls == ["save_compute_node", "instance_deleted"]
+    assert compute.conductor.calls == ["begin_removal", "save_compute_node", "instance_deleted"]
 
 
 def test_what_is_not_there_counts_as_removed(compute: Compute) -> None:
+    compute.conductor.commit_build("i", HOST, NODE, FLAVOR)
     for _ in range(2):
-        compute.manager.terminate_instance(CTX, "never-seen", None)
-        compute.run()
+        compute.delete("i")
     assert compute.conductor.calls.count("instance_deleted") == 2
+
+
+@pytest.mark.parametrize("uuid", ["i", "never-seen"])
+def test_what_is_not_to_be_deleted_stays(compute: Compute, uuid: str) -> None:
+    compute.boot("i")
+    compute.manager.terminate_instance(CTX, uuid, None)
+    compute.run()
+    assert compute.domains() == {"i": PowerState.RUNNING}
+    assert "instance_deleted" not in compute.conductor.calls
+
+
+def test_a_removal_waits_for_a_conductor_that_says_that_it_is_wanted(compute: Compute) -> None:
+    compute.boot("i")
+    with compute.conductor_loses("begin_removal"):
+        compute.delete("i")
+    assert compute.domains() == {"i": PowerState.RUNNING}
+    compute.delete("i")
+    assert compute.domains() == {}
+
+
+def test_a_removal_beside_an_older_conductor_asks_nothing(compute: Compute) -> None:
+    def refuse(method: str) -> None:
+        if method == "begin_removal":
+            raise errors.PeerTooOld("begin_removal needs 1.9")
+
+    compute.boot("i")
+    compute.conductor.on_call = refuse
+    compute.delete("i")
+    assert compute.domains() == {}
 
 
 def test_a_removal_before_its_build_leaves_nothing(compute: Compute) -> None:

@@ -126,6 +126,15 @@ class BuildReportsApi(Protocol):
 
 @BY_COMPUTES
 class RemovalReportsApi(Protocol):
+    @call(since="1.9")
+    def begin_removal(self, ctx: RequestContext, *, instance_uuid: Line, host: Line) -> None:
+        """Checks that the instance is being deleted, or is deleted. The host calls it before it removes anything: the request
+        may be late, and its deletion given up or lost with a restored database.
+
+        Raises StaleAttempt if it is not. The host must then change nothing.
+        """
+        ...
+
     @call
     def instance_deleted(self, ctx: RequestContext, *, instance_uuid: Line, host: Line) -> None:
         """Domain and disks are gone from this host. Idempotent."""
