@@ -231,6 +231,13 @@ def test_an_adoption_keeps_the_copy_of_the_source_until_the_guest_has_started(mo
     mover.require_sound()
 
 
+def test_bug_server_of_another_size_is_adopted_and_counts_with_that_of_the_backup(mover: Mover) -> None:
+    restore_after(mover, lambda: mover.do("resize", LARGER), lambda: mover.do("confirm_resize"))
+    adopt_all(mover)
+    assert mover.row.flavor == LARGER
+    assert mover.cloud.violations() == []
+
+
 def test_a_server_that_is_off_stays_off_if_its_move_is_adopted_as_confirmed(mover: Mover) -> None:
     destination = moved(mover)
     mover.cloud.drivers[destination].turn(mover.uuid, OFF)

@@ -202,6 +202,8 @@ def end_adoption(session: Session, guest: UnexpectedGuest, node: ComputeNode, at
     session.flush()
     session.expire_all()
     open_moves.end(session, guest.uuid, guest.host, at, now)
+    # The row may have got another size or state, and a server that moved has counted with the larger of two sizes.
+    quotas.recount(session, str(session.scalar(select(Instance.project_id).where(Instance.uuid == guest.uuid))))
     claims.release(session, [guest.uuid], now)
     heal.allocate(session, guest.uuid, now)
     changes.append(session, [node.id], now)

@@ -10,8 +10,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.servers.finish import announce_hosts, release_old_size
-from minova.db import quotas
-from minova.db.models import Instance, Task, UnexpectedGuest
+from minova.db.models import Task, UnexpectedGuest
 from minova.db.recovery import unexpected
 from minova.db.servers import instances, migrations, state_changes
 from minova.objects.servers.migration import Hold, Migration, MigrationType
@@ -42,9 +41,6 @@ def end(session: Session, uuid: str, host: str, at: datetime, now: Any) -> None:
     announce_hosts(
         session, {each for migration in moving for each in (migration.source_compute, migration.dest_compute)}, now
     )
-    # The server has counted with the larger of two sizes.
-    project_id = session.scalar(select(Instance.project_id).where(Instance.uuid == uuid))
-    quotas.recount(session, str(project_id))
 
 
 def _ended(migration: Migration, host: str, without_copy: Collection[str]) -> Migration:
