@@ -100,14 +100,16 @@ class Cloud:
 
     # -- services --------------------------------------------------------------------------------------------------
 
-    def configure(self, name: str) -> None:
-        """Write the configuration of a service, with the name that its host has now, for the release that it is to run."""
+    def configure(self, name: str, *, transport_url: str = "", database_url: str = "") -> None:
+        """Write the configuration of a service, with the name that its host has now, for the release that it is to run. The URLs are
+        those of this cloud, unless they are given.
+        """
         kind = name.partition("-")[0]
         options: dict[str, dict[str, Any]] = {
             "DEFAULT": {
                 "host": self.hosts[name],
                 "state_path": self.folder / name / "state",
-                "transport_url": self._transport_url,
+                "transport_url": transport_url or self._transport_url,
                 "report_interval": 1,
                 "service_down_time": 8,
                 "update_resources_interval": 5,
@@ -122,7 +124,7 @@ class Cloud:
             options["DEFAULT"] |= {"compute_driver": "fake", "fake_persistent": "true", **HOST}
             options["compute"] = {"cpu_dedicated_set": "0-3", "cpu_shared_set": "4-15"}
         else:
-            options["database"] = {"connection": self.database_url}
+            options["database"] = {"connection": database_url or self.database_url}
         if kind == "api":
             options["api"] = {"osapi_compute_listen_port": self._ports[name]}
         before = self.services.get(name)
@@ -138,10 +140,27 @@ class Cloud:
         self._starter.submit(self.services[name].start).result()
         self.running.add(name)
 
+    def start_beside(self, service: Executable) -> None:
+        """Of a service that is none of this cloud."""
+        self._starter.submit(service.start).result()
+
     def kill(self, name: str) -> None:
         self._note_dead(name)
         self.running.discard(name)
         self.services[name].kill()
+
+    def mislead(self, name: str, words: str, **urls: str) -> None:
+        """Start a service, which was killed, with URLs of another cloud, and wait until it has said so by these words. It may end."""
+        self.configure(name, **urls)
+        self._log_before[name] = len(self.services[name].log)
+        self._starter.submit(self.services[name].start).result()
+        wait_for(f"{name} says that it is at another cloud", lambda: words in self._written(name), STARTED_WITHIN)
+
+    def lead_back(self, name: str) -> None:
+        """Start it with the URLs of this cloud."""
+        self.services[name].kill()
+        self.configure(name)
+        self.start(name)
 
     def terminate(self, name: str) -> None:
         """Ask it to stop, and wait until it has."""
@@ -287,6 +306,11 @@ class Cloud:
             self.hosts[name]: [uuid for uuid, _, power_state in self._books(name) if power_state == PowerState.RUNNING]
             for name in COMPUTES
         }
+
+    def books(self, compute: str) -> bytes:
+        """What the hypervisor of this compute holds."""
+        file = self._books_of(compute)
+        return file.read_bytes() if file.exists() else b""
 
     def guests(self) -> dict[str, Guest]:
         """The guests that run, by the UUIDs of their instances."""

@@ -70,6 +70,9 @@ KINDS: dict[str, Kind] = {
     "kill the database": Kind(targets=(DATABASE,), length=(0.0, 3.0)),
     "restore an older backup": Kind(targets=(DATABASE,), length=(2.0, 25.0)),
     "promote a lagging replica": Kind(targets=(DATABASE,), length=(2.0, 8.0)),
+    # Its configuration names those of another cloud by mistake.
+    "another cloud's database for a controller": Kind(targets=(*CONDUCTORS, *SCHEDULERS, *APIS), length=(1.0, 6.0)),
+    "another cloud's conductor for a compute": Kind(targets=COMPUTES, length=(2.0, 12.0)),
     "upgrade computes after a rollback": Kind(targets=COMPUTES, count=(1, 4), length=(10.0, 25.0)),
     "upgrade a scheduler after a rollback": Kind(targets=SCHEDULERS, length=(10.0, 25.0)),
     "upgrade an API after a rollback": Kind(targets=APIS, length=(8.0, 20.0)),
@@ -85,8 +88,11 @@ APART = 120.0
 # A host whose power fails is away for minutes: its servers are evacuated, and it removes what it has of them before it serves again.
 CI_KINDS = tuple(kind for kind in ALL_KINDS if kind not in BACK_IN_TIME and not kind.startswith("power"))
 # They wait for these and these for them. The last release knows nothing of safe mode, in which no host is renamed.
-# An evacuation that the database loses would leave a guest at a host of which the database knows nothing.
-NOT_WHILE_BACK_IN_TIME = frozenset(kind for kind in ALL_KINDS if kind.startswith(("upgrade", "rename", "power")))
+# An evacuation that the database loses would leave a guest at a host of which the database knows nothing. A host at another cloud
+# reports nothing to its own.
+NOT_WHILE_BACK_IN_TIME = frozenset(
+    kind for kind in ALL_KINDS if kind.startswith(("upgrade", "rename", "power", "another"))
+)
 
 # What is not mixed with the last release, and why. Besides, a service has one fault at a time: one that runs the last release is
 # not killed, renamed or stepped meanwhile, because it lacks what the new release has against that (identity, monotonic time).
@@ -95,12 +101,14 @@ NOT_WHILE_BACK_IN_TIME = frozenset(kind for kind in ALL_KINDS if kind.startswith
 #   (docs/operators/upgrade.md, Rollback).
 # - While one of the last release runs, the other services do not go back either: it does not correct the version with which a
 #   service of the new release has registered (docs/operators/upgrade.md, Rollback).
+# - It belongs to whichever cloud answers it.
 # - It also compares leases and heartbeats with the wall clock, so that steps and outages let them lapse (decision 0018), and
 #   keeps the names of services in memory, so that no host may be renamed (decision 0022), and knows no evacuation.
 NOT_BESIDE_OLD_CONDUCTORS = frozenset(
     kind
     for kind in KINDS
-    if kind.startswith(("upgrade", "clock", "rename", "power")) or kind.endswith(("the broker", "the database"))
+    if kind.startswith(("upgrade", "clock", "rename", "power", "another"))
+    or kind.endswith(("the broker", "the database"))
 )
 # The clock of the cloud follows the wall clock until an hour after the last lease of an old conductor (decision 0018).
 NOT_AFTER_OLD_CONDUCTORS = "clock of the database"

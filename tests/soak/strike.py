@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Callable
 
 from tests.cluster import wait_for
+from tests.soak.another_cloud import AnotherCloud
 from tests.soak.cloud import Cloud
 from tests.soak.gate import Gate
-from tests.soak.plan import BACK_IN_TIME, NOT_BESIDE_OLD_CONDUCTORS, NOT_WHILE_BACK_IN_TIME, Fault
+from tests.soak.plan import BACK_IN_TIME, COMPUTES, NOT_BESIDE_OLD_CONDUCTORS, NOT_WHILE_BACK_IN_TIME, Fault
 from tests.soak.recovery import Recovery
 
 UPGRADED_WITHIN = 180.0
@@ -23,6 +24,7 @@ class Striker:
     def __init__(self, cloud: Cloud, recovery: Recovery) -> None:
         self._cloud = cloud
         self._recovery = recovery
+        self._another = AnotherCloud(cloud)
         self._gate = Gate()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
@@ -37,6 +39,7 @@ class Striker:
             "clock": self._clock,
             "restart": self._restart,
             "alarm": self._alarm,
+            "another": self._mislead,
             "upgrade": self._upgrade,
             "restore": lambda fault, _: self._recovery.restore(fault.length),
             "promote": lambda fault, _: self._recovery.promote(fault.length),
@@ -56,6 +59,7 @@ class Striker:
             thread.join(max(0.0, until - time.monotonic()))
             if thread.is_alive():
                 self.failed.append(f"'{thread.name}' is not put right after {timeout:.0f} s")
+        self._another.close()
 
     def _run(self, fault: Fault, target: str) -> None:
         try:
@@ -81,6 +85,10 @@ class Striker:
         self._cloud.kill(target)
         time.sleep(fault.length)
         self._cloud.start(target)
+
+    def _mislead(self, fault: Fault, target: str) -> None:
+        act = self._another.mislead_compute if target in COMPUTES else self._another.mislead_controller
+        act(target, fault.length)
 
     def _stop(self, fault: Fault, target: str) -> None:
         self._cloud.stop_for_a_while(target, fault.length, time.sleep)
