@@ -7,6 +7,8 @@ import pwd
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,8 +69,8 @@ def user(request: pytest.FixtureRequest) -> Iterator[str]:
         subprocess.run(["userdel", "--remove", name], check=True, capture_output=True)
 
 
-@pytest.fixture
-def clone(user: str) -> Iterator[Clone]:
+@contextmanager
+def clone_of(user: str) -> Iterator[Clone]:
     """Its path is short: it becomes that of libvirt's socket."""
     with tempfile.TemporaryDirectory(prefix="minova-") as name:
         made = Path(name, "clone")
@@ -81,6 +83,12 @@ def clone(user: str) -> Iterator[Clone]:
         assert left_of(made / ".demo") == []
 
 
+@pytest.fixture
+def clone(user: str) -> Iterator[Clone]:
+    with clone_of(user) as made:
+        yield made
+
+
 @pytest.mark.timeout(6 * PATIENCE)
 def test_the_tests_pass_while_the_demo_runs(clone: Clone) -> None:
     assert "MINOVA-GUEST READY" in clone.run("tools/demo")
@@ -89,3 +97,16 @@ def test_the_tests_pass_while_the_demo_runs(clone: Clone) -> None:
     assert (clone.path / "build" / "flaky.txt").read_text() == ""
     # The demo's own guest is as it was.
     assert "logging in to the guest" in clone.run("tools/demo")
+
+
+@pytest.mark.timeout(9 * PATIENCE)
+def test_two_demos_run_beside_each_other() -> None:
+    """Of two clones, at once: each logs in to its own guest, and the end of one leaves the other as it is."""
+    with clone_of("root") as first, clone_of("root") as second, ThreadPoolExecutor(2) as pool:
+        said = list(pool.map(lambda clone: clone.run("tools/demo"), (first, second)))
+        for words in said:
+            assert "MINOVA-GUEST READY" in words
+            assert "logging in to the guest" in words
+        second.run("tools/demo", "--stop")
+        assert left_of(second.path / ".demo") == []
+        assert "logging in to the guest" in first.run("tools/demo")
