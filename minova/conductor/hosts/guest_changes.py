@@ -23,7 +23,7 @@ from minova.db.servers.instances import IdleInstance
 from minova.objects.actions.guest_changes import GuestChange, change_of
 from minova.objects.guests.guest_states import GuestState, reason_of
 from minova.objects.servers.failures import Failure
-from minova.objects.servers.states import PowerState
+from minova.objects.servers.states import PowerState, VmState
 
 LOG = logging.getLogger(__name__)
 
@@ -54,6 +54,8 @@ def follow(
         idle: change
         for idle in instances.idle_on(session, host, reported)
         if (change := change_of(idle.vm_state, idle.power_state, reported[idle.uuid])) is not None
+        # Its confirmation makes a stopped server of one whose guest is off.
+        or (idle.vm_state is VmState.RESIZED and reported[idle.uuid].power_state is not idle.power_state)
     }
     last = actions.last_of(session, [idle.uuid for idle in would_change]) if after is not None and would_change else {}
     unproved = {
@@ -63,7 +65,7 @@ def follow(
     }
     changed: dict[GuestChange, list[IdleInstance]] = {}
     for idle, change in would_change.items():
-        if idle.uuid not in unproved:
+        if change is not None and idle.uuid not in unproved:
             changed.setdefault(change, []).append(idle)
     for change, several in changed.items():
         _write(session, ctx, host, change, several, at)

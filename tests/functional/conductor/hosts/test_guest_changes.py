@@ -3,14 +3,14 @@
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from minova import errors
 from minova.api.compute.servers.view import shows_fault
 from minova.db import models
 from minova.db.api_queries import instances
 from minova.objects.guests.guest_states import GuestReason
-from minova.objects.servers.states import PowerState
+from minova.objects.servers.states import PowerState, VmState
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 
 
@@ -134,6 +134,22 @@ def test_bug_late_report_stops_a_guest_that_was_started_since(harness: Conductor
     assert harness.state(uuid) == "active/None on a"
     assert harness.instance(uuid).power_state == PowerState.RUNNING
     assert [action for action, _ in harness.actions(uuid)] == ["create", "stop", "start"]
+
+
+def test_bug_late_report_of_a_move_stops_the_server_at_its_confirmation(harness: ConductorHarness) -> None:
+    """The host was the source of an earlier move of the server, and is the destination of this one, which has started the guest."""
+    uuid = harness.active()
+    with harness.db.write() as session:
+        session.execute(
+            update(models.Instance).where(models.Instance.uuid == uuid).values(vm_state=VmState.RESIZED.value)
+        )
+    last = {uuid: harness.action_id(uuid)}
+    for after in ({}, {uuid: last[uuid] - 1}):
+        assert harness.conductor.report_power_states(CTX, **off(uuid) | {"after": after}) == last
+        assert harness.instance(uuid).power_state == PowerState.RUNNING
+    assert harness.conductor.report_power_states(CTX, **off(uuid) | {"after": last}) == {}
+    assert harness.instance(uuid).power_state == PowerState.SHUTDOWN
+    assert harness.state(uuid) == "resized/None on a"
 
 
 def test_a_report_that_changes_the_power_state_alone_needs_no_proof(harness: ConductorHarness) -> None:
