@@ -1,6 +1,7 @@
 """One cloud for all tests. Each leaves it as it has found it.
 
-`MINOVA_DEBIAN_TREE` names a Debian with the packages that an earlier run has left; else one is made.
+`MINOVA_DEBIAN_TREE` names a Debian with the packages that an earlier run has left; else one is made. The logs of the services are left in
+build/operators.
 """
 
 import os
@@ -15,6 +16,8 @@ import pytest
 from tests.operators.cloud import ADDRESSES, INCLUDED, LIBVIRT, SERVERS, Cloud, installed
 from tests.operators.machines import Machine
 from tests.packages.debian_tree import debian_with_minova
+
+LOGS = Path(__file__).parents[2] / "build/operators"
 
 
 @pytest.fixture(scope="session")
@@ -32,4 +35,14 @@ def cloud() -> Iterator[Cloud]:
             machines[name] = Machine(folder, tree, name, address, hosts, masked)
             stack.callback(machines[name].end)
             machines[name].connect(None if name == "controller" else machines["controller"])
+        stack.callback(leave_logs, machines)
         yield installed(machines, folder)
+
+
+def leave_logs(machines: dict[str, Machine]) -> None:
+    LOGS.mkdir(parents=True, exist_ok=True)
+    for name, machine in machines.items():
+        log = machine.run(
+            "journalctl --quiet --no-pager --unit='minova-*' --unit='rabbitmq-server' --unit='postgresql*'"
+        ).stdout
+        (LOGS / f"{name}.log").write_text(log)

@@ -121,6 +121,9 @@ With --dry-run nothing is made: it shows where they would go (exit code 0), or w
         created = _create(self.client, body)
         try:
             servers = _asking(self.client, created)()
+            if len(servers) < body["server"]["max_count"]:
+                most = f"{len(servers)} of at most {body['server']['max_count']} servers"
+                print(f"minova: {most}: the quota allows no more ('minova quota list').", file=sys.stderr)
             if parsed_args.wait:
                 servers = self._wait(_asking(self.client.without_retries(), created), servers, parsed_args.timeout)
         except ServerGone as gone:
