@@ -216,7 +216,14 @@ def _read(conf: cfg.ConfigOpts, options: Mapping[str, Any], name: str, group: st
         written = foreign_options.written(conf, group, name)
         # oslo.config's own text names neither the value nor the file for people.
         why = error.__context__ if isinstance(error.__context__, ValueError) else error
-        raise errors.InvalidConfiguration(f"{written or shown}: {why}") from None
+        raise errors.InvalidConfiguration(f"{written or shown}: {_in_words(str(why))}") from None
     if isinstance(value, float) and not math.isfinite(value):  # an option's minimum and maximum do not reject NaN
         raise errors.InvalidConfiguration(f"{shown}: {value} is no finite number")
     return value
+
+
+def _in_words(why: str) -> str:
+    """Returns Python's own texts in plain words."""
+    if why.startswith("invalid literal for int()"):
+        return "not a whole number"
+    return "not a number" if why.startswith("could not convert string to float") else why
