@@ -125,5 +125,5 @@ def test_broker_is_reached_over_tls(
 def test_broker_that_cannot_be_trusted_is_refused(
     secure_rabbitmq: SecureRabbitMQ, pki: Pki, tmp_path: Path, change: Callable[[Pki], dict[str, Any]], host: str
 ) -> None:
-    with pytest.raises(errors.ServiceUnavailable, match="no answer from the message broker"):
+    with pytest.raises(errors.ServiceUnavailable, match="the message broker does not answer"):
         ask(tmp_path, secure_rabbitmq, (host,), **options(pki, **change(pki)))
