@@ -2,6 +2,7 @@
 `refused NAME REASON`.
 
     python program.py KEYSTONE_URL PASSWORD REGION
+    python program.py MINOVA_URL            without Keystone
 
 Run by Libcloud's own interpreter: it imports nothing of minova.
 """
@@ -11,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from libcloud.compute.drivers.openstack import OpenStack_2_NodeDriver  # type: ignore[import-not-found]
+from libcloud.compute.drivers.openstack import OpenStack_2_NodeDriver  # type: ignore[import-not-found, unused-ignore]
 
 # Seconds until a server has reached a state.
 WITHIN = 120.0
@@ -19,16 +20,24 @@ WITHIN = 120.0
 REFUSED = {"ex_rebuild": ("flavorRef", "Libcloud sends flavorRef, which Nova refuses, too")}
 
 
-def main(keystone: str, password: str, region: str) -> int:
-    driver = OpenStack_2_NodeDriver(
-        "admin",
-        password,
-        ex_force_auth_url=keystone.removesuffix("/").removesuffix("/v3"),
-        ex_force_auth_version="3.x_password",
-        ex_tenant_name="admin",
-        ex_domain_name="Default",
-        ex_force_service_region=region,
-    )
+def main(url: str, password: str = "", region: str = "") -> int:
+    login = {
+        "ex_force_auth_url": url.removesuffix("/").removesuffix("/v3"),
+        "ex_force_auth_version": "3.x_password",
+        "ex_tenant_name": "admin",
+        "ex_domain_name": "Default",
+    }
+    if region:
+        login["ex_force_service_region"] = region
+    else:
+        login |= {
+            "ex_force_auth_token": "none",
+            "ex_force_base_url": f"{url}/v2.1",
+            "ex_force_image_url": url,
+            "ex_force_network_url": f"{url}/network",
+        }
+    driver_class: Any = OpenStack_2_NodeDriver
+    driver = driver_class("admin", password, **login)
     failed = 0
 
     def call(name: str, work: Callable[[], Any]) -> Any:
