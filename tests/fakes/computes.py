@@ -37,6 +37,7 @@ class FakeImages:
         self.cached = False
         self.path = Path("/nowhere")
         self.fetched: list[str] = []
+        self.asked_for: list[str] = []
         self.on_fetch: Callable[[Callable[[], None]], None] = lambda check: None
 
     def is_cached(self, image: Image) -> bool:
@@ -44,6 +45,11 @@ class FakeImages:
 
     def keep(self, image: Image) -> bool:
         return self.cached
+
+    def require_there(self, image: Image, token: ImageToken | None = None) -> None:
+        self.asked_for.append(image.id)
+        if self.refuse is not None:
+            raise self.refuse
 
     def fetch(self, image: Image, check: Callable[[], None] = lambda: None, token: ImageToken | None = None) -> Path:
         self.fetched.append(image.id)

@@ -28,14 +28,24 @@ class ImageFetch:
         """
         if not self._driver.needs_image():
             return None
-        instance = run.instance
-        token = ImageToken.of_build(
+        try:
+            return self._images.fetch(image, self._progress.check(run, step), self._token(run, image))
+        except errors.StaleAttempt as error:
+            raise ActionEnded(str(error)) from error
+
+    def require_there(self, run: ActionRun, image: Image) -> None:
+        """Raises ImageDeleted if the image service does not have the image, ServiceUnavailable if it does not answer."""
+        if not self._driver.needs_image():
+            return
+        try:
+            self._images.require_there(image, self._token(run, image))
+        except errors.ImageUnacceptable as error:
+            raise errors.ImageDeleted(str(error)) from error
+
+    def _token(self, run: ActionRun, image: Image) -> ImageToken:
+        return ImageToken.of_build(
             lambda image_id: self._conductor.image_token(
-                run.ctx, instance_uuid=instance.uuid, image_id=image_id, host=self._host
+                run.ctx, instance_uuid=run.instance.uuid, image_id=image_id, host=self._host
             ),
             image.id,
         )
-        try:
-            return self._images.fetch(image, self._progress.check(run, step), token)
-        except errors.StaleAttempt as error:
-            raise ActionEnded(str(error)) from error

@@ -61,7 +61,7 @@ class Operations:
             **GuestPassword(driver, power).operations(),
             **GuestInterfaces(driver, power, progress, waiter).operations(),
             **snapshots.operations(),
-            **GuestShelving(driver, power, snapshots, disks, secrets).operations(),
+            **GuestShelving(driver, power, snapshots, disks, secrets, fetch).operations(),
             **GuestDeletion(power).operations(),
         }
 

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from minova import errors
 from minova.compute.actions.action_run import ActionRun, Operation
+from minova.compute.actions.image_fetch import ImageFetch
 from minova.compute.actions.images import Snapshots, Steps
 from minova.compute.actions.power import GuestPower
 from minova.compute.guest_secrets import HostSecrets
@@ -31,13 +32,20 @@ class DiskRemover(Protocol):
 
 class GuestShelving:
     def __init__(
-        self, driver: ComputeDriver, power: GuestPower, snapshots: Snapshots, disks: DiskRemover, secrets: HostSecrets
+        self,
+        driver: ComputeDriver,
+        power: GuestPower,
+        snapshots: Snapshots,
+        disks: DiskRemover,
+        secrets: HostSecrets,
+        images: ImageFetch,
     ) -> None:
         self._driver = driver
         self._power = power
         self._snapshots = snapshots
         self._disks = disks
         self._secrets = secrets
+        self._images = images
 
     def operations(self) -> Mapping[str, Operation]:
         return {SHELVE.kind: self._shelve, SHELVE_OFFLOAD.kind: self._offload, UNSHELVE.kind: self._power.start}
@@ -61,7 +69,8 @@ class GuestShelving:
     def _offload(self, run: ActionRun) -> PowerState:
         """Remove everything of the guest but its image and the state of its TPM, which a conductor keeps. Raises Conflict if the guest runs: its disk is newer then. Raises
         SavedMemoryKept if an overlay of a snapshot is open beside its disk, which may have later writes than the image.
-        Raises SavedMemoryKept if its memory is saved, unless the user has shelved it while it was suspended.
+        Raises SavedMemoryKept if its memory is saved, unless the user has shelved it while it was suspended. Raises ImageDeleted
+        or ServiceUnavailable unless the image is at the image service: it may have been deleted since the request.
         """
         uuid = run.instance.uuid
         with run.preparing():
@@ -75,6 +84,10 @@ class GuestShelving:
             if not self._disks.was_shelved_suspended(uuid):
                 self._require_no_saved_memory(uuid)
             self._secrets.keep_tpm(run.ctx, self._driver, run.instance)
+            if run.arguments.image is not None:  # None: from a conductor of an earlier release
+                self._images.require_there(run, run.arguments.image)
+                # The conductor looks at the image once more.
+                run.confirm()
         self._driver.power_off(uuid)
         self._disks.remove_disks(run.ctx, uuid)
         return PowerState.SHUTDOWN

@@ -156,6 +156,12 @@ class ImageCache:
             return False
         return True
 
+    def require_there(self, image: Image, token: ImageToken | None = None) -> None:
+        fetch = _Fetch()
+        fetch.waiting = 1
+        fetch.tokens = [] if token is None else [token]
+        self._with_retries(fetch, image, lambda: self._look(fetch, image))
+
     def fetch(self, image: Image, check: Callable[[], None] = lambda: None, token: ImageToken | None = None) -> Path:
         """Returns the checked file of the image, from the cache if it is there. `token` is used for the download.
 
@@ -256,7 +262,7 @@ class ImageCache:
     def _download(self, fetch: _Fetch, path: Path, image: Image) -> None:
         part = path.with_name(f"{path.name}.part")
         try:
-            self._with_retries(fetch, part, image)
+            self._with_retries(fetch, image, lambda: self._try(fetch, part, image))
             facts = self._accepted(part, path, image)
             part.rename(path)
         finally:
@@ -280,11 +286,11 @@ class ImageCache:
                 _save_mark(path, msgspec.structs.replace(mark, refused=str(error.__cause__ or error)))
             raise
 
-    def _with_retries(self, fetch: _Fetch, part: Path, image: Image) -> None:
+    def _with_retries(self, fetch: _Fetch, image: Image, attempt: Callable[[], None]) -> None:
         for number in range(1, self._tries + 1):
             fetch.require_wanted()
             try:
-                self._try(fetch, part, image)
+                attempt()
                 return
             except (DownloadFailed, urllib3.exceptions.HTTPError) as error:
                 LOG.warning("Download %d of %d of image %s failed: %s", number, self._tries, image.id, error)
@@ -298,11 +304,23 @@ class ImageCache:
         LOG.error("Image %s cannot be fetched from %s: %s", image.id, self._url, last)
         raise errors.ServiceUnavailable(f"Image {image.id} cannot be fetched from the image service.") from last
 
-    def _try(self, fetch: _Fetch, part: Path, image: Image) -> None:
+    def _look(self, fetch: _Fetch, image: Image) -> None:
+        with self._get(self._address(image), fetch) as response:
+            self._refuse_status(response.status, image, fetch)
+            length = response.headers.get("Content-Length")
+            if length is not None and image.size is not None and length != str(image.size):
+                raise DownloadMismatch(f"{image.size} bytes expected, {length} are there")
+            if image.size and not response.read(1):
+                raise DownloadFailed("no byte came")
+
+    def _address(self, image: Image) -> str:
         # The id comes from the image service itself, but an id that would change the path must not get into a URL.
         if not _UUID_LIKE.fullmatch(image.id):
             raise errors.ImageUnacceptable(f"Image id {image.id!r} is none")
-        with self._get(f"{self._url}/v2/images/{image.id}/file", fetch) as response, part.open("wb") as file:
+        return f"{self._url}/v2/images/{image.id}/file"
+
+    def _try(self, fetch: _Fetch, part: Path, image: Image) -> None:
+        with self._get(self._address(image), fetch) as response, part.open("wb") as file:
             self._refuse_status(response.status, image, fetch)
             self._require_room(image.size or 0)
             digest = _save(response, file, image, lambda: self._go_on(fetch))

@@ -19,6 +19,12 @@ class ImageSource(Protocol):
         """Keeps the image in the cache as long as one that was fetched now. Returns False if it is not there."""
         ...
 
+    def require_there(self, image: Image, token: ImageToken | None = ...) -> None:
+        """Asks the image service for the image, and reads only the beginning of the answer. Raises ImageUnacceptable if it does not
+        have the bytes, ServiceUnavailable if it does not answer.
+        """
+        ...
+
     def fetch(self, image: Image, check: Callable[[], None] = ..., token: ImageToken | None = ...) -> Path:
         """Returns the file of the checked image. Raises ImageUnacceptable, DiskFull or ServiceUnavailable if it cannot
         be had.

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.actions.kinds.images import image_made
 from minova.conductor.actions.kinds.rescue import rescue_images
+from minova.conductor.actions.kinds.shelving import image_of_offload
 from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.computes.images import ImageTokensApi
@@ -60,7 +61,7 @@ class ImageTokens(ImageTokensApi):
     def image_token(self, ctx: RequestContext, instance_uuid: str, image_id: str, host: str) -> str:
         """For a host whose token expired while it waited, or which got none."""
         with self._worker.db.read() as session:
-            used = rescue_images(session, instance_uuid, host)
+            used = rescue_images(session, instance_uuid, host) | {image_of_offload(session, instance_uuid, host)}
             own = instances.image_on(session, instance_uuid, host)
             if own is not None:
                 used |= {own, *_boot_files(session, instance_uuid)}

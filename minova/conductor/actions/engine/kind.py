@@ -2,6 +2,7 @@
 those that it needs. The defaults do nothing.
 
     request   parse -> starts_elsewhere -> preflight -> [ require -> queue -> co_ending_actions -> prepare ]  -> host
+    the host begins (`requires_at_begin`)             [ require ]
     the guest is about to be changed (`changes_at`)   [ changes ]
     success   [ succeeded -> `EveryKind` -> follower ]
     failure   [ failed -> undo -> follower ]
@@ -75,9 +76,12 @@ class ActionRequest(msgspec.Struct, frozen=True, kw_only=True):
 class ActionKind:
     """`takes_quota`: `prepare` may raise OverQuota. Such an action begins in a transaction of its own.
     `races`: which of its transactions are repeated, because another one was first.
+    `requires_at_begin`: `require` is asked again when the host begins the action, and when it is about to change the guest. If it
+    refuses, the action ends.
     """
 
     takes_quota = False
+    requires_at_begin = False
     races: Races = ()
 
     def parse(self, arguments: Mapping[str, Any]) -> Any:

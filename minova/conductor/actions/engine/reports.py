@@ -78,7 +78,7 @@ class ActionReports(ActionReportsApi):
             return locked is not None and self._go_on(session, locked, again=again)
 
         with self._worker.db.read() as session:
-            begun = None if again else _begun_without_writing(session, instance_uuid, action_id, host)
+            begun = None if again else self._begun_without_writing(session, instance_uuid, action_id, host)
         if begun is None:
             begun = self._worker.run(work)
         if not begun:
@@ -177,10 +177,32 @@ class ActionReports(ActionReportsApi):
         actions.explain_wait(session, locked.task.action_id or 0, failure)
         return msgspec.structs.replace(payload, waits=failure.kind)
 
+    def _begun_without_writing(self, session: Session, instance_uuid: str, action_id: int, host: str) -> bool | None:
+        """Returns whether the action is in progress on that host; None if its beginning changes rows, so that a transaction
+        has to decide.
+        """
+        now = actions.in_progress(session, instance_uuid)
+        if now is None or (now.action_id, now.host) != (action_id, host):
+            return False
+        action = BY_KIND.get(now.kind)
+        if action is None or now.step != TaskStep.ACTION or not action.is_in_progress(now.state):
+            return False
+        if self._kinds[action.kind].requires_at_begin:
+            return None
+        if action.repeatable and len(action.steps(now.state[1], changes=False)) < 2:
+            return True
+        return None
+
     def _go_on(self, session: Session, locked: LockedAction, *, again: bool) -> bool:
         """Returns False if the action has begun before and must not be repeated."""
         action, uuid = locked.action, locked.task.instance_uuid
         payload = locked.payload
+        if self._kinds[action.kind].requires_at_begin:
+            try:
+                self._kinds[action.kind].require(session, locked.instance)
+            except errors.Conflict as error:
+                self._ends.fail(session, locked, Failure(kind="ImageDeleted", details=str(error)), untouched=True)
+                return False
         if not action.repeatable and not again:
             if payload.begun:
                 self._ends.fail(session, locked, _RESULT_UNKNOWN)
@@ -272,18 +294,3 @@ def _forced(reports: Sequence[Success], endings: Mapping[str, Ending]) -> dict[s
 def _power_state(number: int | None) -> PowerState | None:
     """Returns None if there is no number or no such state."""
     return PowerState(number) if number is not None and number in [*PowerState] else None
-
-
-def _begun_without_writing(session: Session, instance_uuid: str, action_id: int, host: str) -> bool | None:
-    """Returns whether the action is in progress on that host; None if its beginning changes rows, so that a transaction
-    has to decide.
-    """
-    now = actions.in_progress(session, instance_uuid)
-    if now is None or (now.action_id, now.host) != (action_id, host):
-        return False
-    action = BY_KIND.get(now.kind)
-    if action is None or now.step != TaskStep.ACTION or not action.is_in_progress(now.state):
-        return False
-    if action.repeatable and len(action.steps(now.state[1], changes=False)) < 2:
-        return True
-    return None

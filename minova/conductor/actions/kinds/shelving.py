@@ -23,7 +23,7 @@ from minova import errors
 from minova.codecs import Decoder
 from minova.conductor.actions.engine.in_progress import Ending, LockedAction, context_of, locked_instance
 from minova.conductor.actions.engine.kind import ActionKind, ActionRequest, EveryKind, parsed
-from minova.conductor.actions.engine.payload import ActionPayload
+from minova.conductor.actions.engine.payload import ActionPayload, decoded
 from minova.conductor.actions.engine.requests import ServerActions
 from minova.conductor.actions.kinds.images import MakesImage
 from minova.conductor.catalogue.images import Images
@@ -41,6 +41,7 @@ from minova.db.recovery import unexpected
 from minova.db.servers import actions as action_rows
 from minova.db.servers import guest_secrets, instances, migrations, request_specs, state_changes, tasks
 from minova.db.servers.instances import LockedInstance
+from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.actions.shelving import SHELVE, SHELVE_OFFLOAD, UNSHELVE
 from minova.objects.catalogue.image import Image
 from minova.objects.requests.request_spec import Destination, RequestSpec
@@ -102,14 +103,31 @@ class Shelve(MakesImage):
 
 
 class ShelveOffload(ActionKind):
+    """Removes the disk of the server on its host. That its image is there is required when the host begins, too, and when it is about to
+    remove the disk: the task may have waited for its host for days.
+    """
+
+    requires_at_begin = True
+
     def require(self, session: Session, instance: LockedInstance) -> None:
         if not has_shelved_image(session, instance):
             raise errors.Conflict(
                 f"Cannot '{SHELVE_OFFLOAD.name}' instance {instance.uuid}: its image {instance.shelved_image_id} cannot be found"
             )
 
+    def prepare(self, session: Session, instance: LockedInstance, request: ActionRequest) -> ActionPayload:
+        """The host gets the image, which it asks the image service for."""
+        image = images.find(session, instance.shelved_image_id) if instance.shelved_image_id is not None else None
+        return ActionPayload(arguments=HostArguments(image=image))
+
     def succeeded(self, session: Session, locked: LockedAction, after: VmState) -> dict[str, Any]:
         return {"host": None, "node": None}
+
+
+def image_of_offload(session: Session, instance_uuid: str, host: str) -> str | None:
+    """Returns the id of the image of a server whose disk this host is removing."""
+    payload = tasks.payload_on(session, instance_uuid, host, SHELVE_OFFLOAD.kind)
+    return None if payload is None else decoded(payload).arguments.image_id
 
 
 class Unshelve(ActionKind):

@@ -69,6 +69,21 @@ def test_an_image_is_fetched_once_and_found_again(tmp_path: Path, server: ImageS
     assert server.requests == [(f"/v2/images/{ID}/file", None)]
 
 
+def test_whether_an_image_is_there_is_asked_without_a_download(tmp_path: Path, server: ImageServer) -> None:
+    images = cache(tmp_path, server)
+    images.require_there(image())
+    assert files(images) == set()
+    assert len(server.requests) == 1
+    with pytest.raises(ImageUnacceptable, match="bytes expected"):
+        images.require_there(image(size=len(DATA) + 1))
+    server.plan = ["404"]
+    with pytest.raises(ImageUnacceptable, match="not at the image service"):
+        images.require_there(image())
+    server.plan = ["503"] * 9
+    with pytest.raises(ServiceUnavailable):
+        images.require_there(image())
+
+
 def test_threads_that_want_the_same_image_fetch_it_once(tmp_path: Path, server: ImageServer) -> None:
     images = cache(tmp_path, server)
     with ThreadPoolExecutor(8) as pool:

@@ -28,6 +28,9 @@ class Source:
         self.kept.append(image.id)
         return self.is_cached(image)
 
+    def require_there(self, image: Image, token: ImageToken | None = None) -> None:
+        raise NotImplementedError
+
     def fetch(self, image: Image, check: Callable[[], None] = lambda: None, token: ImageToken | None = None) -> Path:
         check()
         assert token is not None

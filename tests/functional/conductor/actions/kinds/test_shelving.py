@@ -91,6 +91,34 @@ def binding(harness: ConductorHarness, uuid: str) -> tuple[str, str]:
     return shown["host"], shown["status"]
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_bug_offload_that_has_waited_removes_the_disk_of_a_server_without_an_image(
+    harness: ConductorHarness, again: bool
+) -> None:
+    """Its host was down, or had begun and was about to remove the disk, when the owner deleted the image."""
+    uuid = harness.active()
+    asked = report(harness, uuid, shelve(harness, uuid), "a")
+    assert harness.state(uuid) == "shelved/shelving_offloading on a"
+    if again:
+        harness.conductor.begin_action(CTX, **asked)
+    delete_image(harness, image_id(harness, uuid))
+    with pytest.raises(errors.StaleAttempt):
+        harness.conductor.begin_action(CTX, **asked, again=again)
+    assert (harness.state(uuid), harness.task(uuid)) == ("shelved/None on a", None)
+    assert harness.actions(uuid)[-1] == ("shelveOffload", "Error")
+    assert "cannot be found" in harness.fault(uuid) or "deleted" in harness.fault(uuid)
+
+
+def test_the_host_of_an_offload_may_ask_for_the_image(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    asked = {"instance_uuid": uuid, "image_id": "", "host": "a"}
+    shelve(harness, uuid)
+    asked["image_id"] = image_id(harness, uuid)
+    assert harness.conductor.image_token(CTX, **asked)
+    with pytest.raises(errors.StaleAttempt):
+        harness.conductor.image_token(CTX, **asked | {"host": "b"})
+
+
 def test_a_shelved_server_leaves_its_host_and_gets_another_one(harness: ConductorHarness) -> None:
     uuid = harness.active()
     taken, counted = harness.used("a"), servers_counted(harness)
