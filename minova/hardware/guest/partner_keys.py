@@ -42,7 +42,7 @@ def require_partners(flavor: Flavor, properties: Mapping[str, str]) -> None:
         ("hw_rng:rate_period", bool(specs.get("hw_rng:rate_bytes")), "hw_rng:rate_bytes"),
     ):
         if specs.get(key) and not is_there:
-            raise errors.Invalid(f"{key} needs {partner}: without it, it has no effect")
+            raise errors.Invalid(f"{key}={specs[key]} needs {partner}: without it, it has no effect")
     model = properties.get("hw_vif_model") or "virtio"
     if model != "virtio" and guest_features(flavor, properties).packed_ring:
         raise errors.Invalid(
