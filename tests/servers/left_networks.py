@@ -4,15 +4,20 @@ with names live on, and the number of the host's namespace comes back for anothe
 
 import shutil
 import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import libvirt
+
+from minova.objects.network.vif import bridge_name, network_name
 from minova.virt.namespaces.kernel import NAMED
 from minova.virt.namespaces.namespaces import RUN, NetworkNamespaces
 
 PREFIX = "host-"
+_GONE = (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_NO_NETWORK, libvirt.VIR_ERR_OPERATION_INVALID)
 
 
 def remove_left_networks() -> None:
@@ -47,3 +52,28 @@ def _living(hosts: dict[int, Path]) -> Iterator[int]:
     for named in NAMED.glob("*"):
         with suppress(OSError):
             yield named.stat().st_ino
+
+
+def remove_networks_of(uri: str) -> None:
+    """Ends the guests and removes the networks of a private libvirtd that works in the machine's own network namespace, and namespaces of
+    networks whose bridge is gone: no guest can use these.
+    """
+    own = NetworkNamespaces()
+    with libvirt.open(uri) as connection:
+        for one in [*connection.listAllDomains(), *connection.listAllNetworks()]:
+            try:
+                if one.isActive():
+                    one.destroy()
+            except libvirt.libvirtError as error:
+                # A libvirtd that has just been started removes what has ended since it was killed.
+                if error.get_error_code() not in _GONE:
+                    raise
+            if isinstance(one, libvirt.virNetwork):
+                own.remove(one.name().removeprefix(network_name("")))
+    for network_id in own.records():
+        if not Path("/sys/class/net", bridge_name(network_id)).exists():
+            own.remove(network_id)
+
+
+if __name__ == "__main__":
+    remove_networks_of(f"qemu+unix:///system?socket={sys.argv[1]}")
