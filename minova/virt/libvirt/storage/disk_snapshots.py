@@ -19,6 +19,9 @@ may be called at any time: after a crash at any step, before any other use of th
                                                is removed if it equals the disk; if not, an operator must decide
     has saved memory     any                   nothing: that memory belongs to the overlay
 
+The overlay is complete when it gets its name, before the record `open`. One without the name of its disk in it is removed: an earlier
+release was interrupted while it made it.
+
 Before an overlay of a guest that does not run from it is touched, its locks must show that no QEMU has it open.
 """
 
@@ -35,7 +38,7 @@ import libvirt
 from minova.errors import HypervisorError
 from minova.virt import disk_space, programs
 from minova.virt.libvirt.guest_files import disk_formats, image_locks
-from minova.virt.libvirt.storage import snapshot_record
+from minova.virt.libvirt.storage import disk_images, snapshot_record
 from minova.virt.libvirt.storage.disk_owner import ROOT_DISK, written_formats
 from minova.virt.libvirt.storage.disks import Disks
 from minova.virt.libvirt.storage.guest_folders import KEPT_OVERLAYS, OVERLAY, OVERLAY_RECORD
@@ -51,6 +54,8 @@ _TAKE = (
     | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REUSE_EXT
     | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_ATOMIC
 )
+# Bytes of a qcow2 file with five clusters: before the first of data come its header, two of reference counts, and two of addresses.
+_WITH_DATA = 5 << 16
 _COMMIT = libvirt.VIR_DOMAIN_BLOCK_COMMIT_ACTIVE | libvirt.VIR_DOMAIN_BLOCK_COMMIT_SHALLOW
 
 
@@ -108,9 +113,10 @@ class DiskSnapshots:
         written = self._format(uuid)
         size = str(disk_formats.virtual_size(disk, written))
         command = ["qemu-img", "create", "-q", "-u", "-f", "qcow2", "-F", written, "-b", str(disk)]
+        with disk_images.new_file(overlay) as part:
+            programs.write_with(part, command, programs.RunLimits(), size)
+            self._disks.share_written(part)
         snapshot_record.write(overlay.parent, SnapshotStep.OPEN)
-        programs.write_with(overlay, command, programs.RunLimits(), size)
-        self._disks.share_written(overlay)
         take(_snapshot_xml(domain.XMLDesc(0), disk, overlay), _TAKE)
 
     def copy(self, instance_uuid: str, path: Path, check: Callable[[], None]) -> None:
@@ -144,7 +150,9 @@ class DiskSnapshots:
             return
         if image_locks.is_open(overlay):
             raise HypervisorError(f"A QEMU still has {overlay} open: it is left as it is until that guest is off")
-        if domain is not None and domain.isActive():
+        if _is_half_made(overlay):
+            LOG.warning("%s was never used by a guest, and is removed: its making was interrupted", overlay)
+        elif domain is not None and domain.isActive():
             self._leave_running(domain, folder)
         else:
             self._settle_off(instance_uuid, domain, folder)
@@ -241,6 +249,13 @@ def _commit(domain: Any, target: str, check: Callable[[], None]) -> None:
             raise HypervisorError(f"The snapshot of {domain.name()} is not committed within {COMMIT_WITHIN:g} s")
         check()
         time.sleep(POLL)
+
+
+def _is_half_made(overlay: Path) -> bool:
+    """Whether an earlier release was interrupted while it made the overlay, under its final name: qemu-img names the disk last. An overlay
+    with a cluster of data is longer.
+    """
+    return overlay.stat().st_size < _WITH_DATA and disk_formats.backing_file(overlay, disk_formats.QCOW2) is None
 
 
 def _set_aside_for_good(folder: Path, why: str) -> None:
