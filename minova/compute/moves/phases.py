@@ -19,6 +19,7 @@ from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.actions.power_rules import ON
+from minova.objects.catalogue.flavor import Flavor
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.live_migration import GuestSide
 from minova.objects.servers.migration import Migration
@@ -124,7 +125,9 @@ class ColdPhases:
     def _export(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         """The guest gets its time to shut itself down, as by `stop`."""
         uuid = move.instance.uuid
-        if not _is_local(move.migration):
+        if _is_local(move.migration):
+            self._require_memory_fits(move)
+        else:
             self._driver.require_movable(move.instance)
         if self._driver.power_state(uuid) in ON:
             timeout = shutdown_timeout(move.instance, self._conf.shutdown_timeout)
@@ -136,6 +139,17 @@ class ColdPhases:
         assert move.key is not None
         export = self._driver.export_disks(move.instance, move.migration.uuid, move.key)
         return msgspec.structs.replace(self._result(uuid), export=export)
+
+    def _require_memory_fits(self, move: MoveMessage) -> None:
+        """Raises SavedMemoryKept if the guest has saved memory that its new flavor would lose, while the move can still go back. Another
+        host says so when it imports the disks.
+        """
+        before, after = move.migration.old_flavor, move.migration.new_flavor
+        if _memory_of(before) != _memory_of(after) and self._driver.has_saved_memory(move.instance.uuid):
+            raise errors.SavedMemoryKept(
+                f"The saved memory of instance {move.instance.uuid} does not fit flavor {after.name}. Start the server, or reboot "
+                "it hard to lose the memory"
+            )
 
     def _shut_down(self, instance_uuid: str, timeout: float, check: CancelCheck) -> bool:
         """Waits up to `timeout` seconds until the guest is off, and reports meanwhile that this host works. Returns whether it is off."""
@@ -303,6 +317,11 @@ def _is_proven(migration: Migration) -> bool:
     return (
         migration.proven or migration.status in _PROVEN or (migration.is_live and migration.status == "post-migrating")
     )
+
+
+def _memory_of(flavor: Flavor) -> tuple[int, int, int]:
+    """Pages of the memory are in the swap."""
+    return flavor.memory_mb, flavor.vcpus, flavor.swap
 
 
 def _is_local(migration: Migration) -> bool:

@@ -3,10 +3,12 @@
 import threading
 from typing import Any
 
+import msgspec
 import pytest
 
 from minova import errors
 from minova.compute.moves.phases import SIGN_OF_LIFE, ColdPhases
+from minova.objects.catalogue.flavor import Flavor
 from minova.objects.servers.migration import Migration, MigrationType
 from minova.objects.servers.moves import MoveMessage, MovePhase
 from minova.objects.servers.states import PowerState
@@ -37,7 +39,7 @@ def compute() -> Compute:
     return made
 
 
-def export(compute: Compute, check: Check, dest: str = HOST) -> None:
+def export(compute: Compute, check: Check, dest: str = HOST, after: Flavor = FLAVOR) -> None:
     nothing: Any = None
     phases = ColdPhases(compute.conf, HOST, compute.hypervisor, nothing, nothing, nothing, nothing).phases()
     migration = Migration(
@@ -49,7 +51,7 @@ def export(compute: Compute, check: Check, dest: str = HOST) -> None:
         dest_compute=dest,
         dest_node=NODE,
         old_flavor=FLAVOR,
-        new_flavor=FLAVOR,
+        new_flavor=after,
     )
     move = MoveMessage(migration=migration, instance=compute.conductor.instances["i"], phase=MovePhase.EXPORT)
     phases[MovePhase.EXPORT](CTX, move, check)
@@ -83,3 +85,21 @@ def test_bug_a_guest_was_shut_down_for_a_move_that_each_host_refuses(
         export(compute, Check(), "elsewhere")
     assert compute.hypervisor.timeouts == []
     assert compute.domains() == {"i": PowerState.RUNNING}
+
+
+@pytest.mark.parametrize("change", [{"memory_mb": 2048}, {"vcpus": 4}, {"swap": 512}])
+def test_bug_resize_of_a_server_with_saved_memory_broke_after_the_switch(
+    compute: Compute, change: dict[str, int]
+) -> None:
+    """On one host, where nothing is imported: the server was in ERROR with its new flavor."""
+    compute.hypervisor.turn("i", PowerState.SHUTDOWN)
+    compute.hypervisor.saved.add("i")
+    with pytest.raises(errors.SavedMemoryKept, match="does not fit flavor m1"):
+        export(compute, Check(), after=msgspec.structs.replace(FLAVOR, **change))
+    export(compute, Check(), after=msgspec.structs.replace(FLAVOR, root_gb=20))
+
+
+def test_resize_of_a_server_without_saved_memory_goes_on(compute: Compute) -> None:
+    compute.hypervisor.shuts_down = True
+    export(compute, Check(), after=msgspec.structs.replace(FLAVOR, memory_mb=2048))
+    assert compute.domains() == {"i": PowerState.SHUTDOWN}
