@@ -356,3 +356,21 @@ def test_a_server_does_not_move_while_an_older_service_runs(
     assert mover.state == ("active", None, mover.source)
     assert mover.migration() is None
     assert set(mover.holders()) == {"instance"}
+
+
+def test_bug_hypervisor_that_restarts_while_its_guest_is_shut_down_left_it_off_in_error(mover: Mover) -> None:
+    source = mover.cloud.drivers[mover.source]
+    source.fail("export_disks", [errors.HypervisorUnavailable("it restarts")])
+    source.fail("start", [errors.HypervisorUnavailable("it restarts")] * 3)
+    mover.do("migrate")
+    assert mover.state == ("active", None, mover.source)
+    assert mover.domains() == {mover.source: PowerState.RUNNING}
+    mover.require_sound()
+
+
+def test_bug_hypervisor_that_restarts_when_the_guest_starts_left_it_off_in_error(mover: Mover) -> None:
+    there = mover.other
+    mover.cloud.drivers[there].fail("define_moved", [errors.HypervisorUnavailable("it restarts")] * 3)
+    mover.do("migrate")
+    assert mover.state == ("resized", None, there)
+    assert mover.domains()[there] is PowerState.RUNNING

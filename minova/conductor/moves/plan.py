@@ -164,6 +164,9 @@ def may_be_open(plan: MovePlan, failure: Failure | None) -> bool:
 _UNTIL_FENCED = frozenset({MovePhase.EXPORT, MovePhase.RESTORE, MovePhase.SHOW, MovePhase.SHOW_THERE})
 # Kinds of failures that say nothing about the guest, and pass.
 PASSING = frozenset({"HypervisorUnavailable", "GuestBusy", "ServiceUnavailable"})
+# A host that meets such a failure in one of these phases is waited for: no other host can do the work. In `start` and `restore` the guest
+# is off, and only this host can start it.
+_UNTIL_PASSED = frozenset({MovePhase.SHOW, MovePhase.SHOW_THERE, MovePhase.START, MovePhase.RESTORE})
 
 
 def waits(plan: MovePlan, failure: Failure) -> bool:
@@ -172,7 +175,7 @@ def waits(plan: MovePlan, failure: Failure) -> bool:
         # The guest is off here, and its disks may be gone. A server that stayed resized would be confirmed, which removes the
         # last copy.
         return plan.reverting
-    return plan.phase in {MovePhase.SHOW, MovePhase.SHOW_THERE} and failure.kind in PASSING
+    return plan.phase in _UNTIL_PASSED and failure.kind in PASSING
 
 
 class Loss(StrEnum):

@@ -245,13 +245,10 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
             retried = self._next(session, move, failure, down)
             if retried is not None:
                 return retried
-        if not move.migration.is_live and cold_plan.waits(plan, failure):
-            self._changes.wait(session, move, failure)
-            return None
         if plan.phase in live_plan.REPEATED:
             self._changes.look_again(session, move, failure)
             return None
-        if move.migration.is_live and live_plan.waits(plan, failure):
+        if _waits(move, failure):
             self._changes.wait(session, move, failure, BACKOFF_OF_LOOKS.pause(plan.asks))
             return None
         changed: dict[str, Any] = {}
@@ -524,6 +521,11 @@ def _after_failure(move: LockedMove) -> MovePhase | MoveEnd:
     """Returns what follows if no alternate is left, or none may be tried."""
     follow = live_plan.after_failure if move.migration.is_live else cold_plan.after_failure
     return follow(move.plan, move.migration)
+
+
+def _waits(move: LockedMove, failure: Failure) -> bool:
+    """Returns whether the host of this phase is asked again after this failure."""
+    return live_plan.waits(move.plan, failure) if move.migration.is_live else cold_plan.waits(move.plan, failure)
 
 
 def _after_loss(move: LockedMove, loss: Loss) -> MovePhase | MoveEnd | None:
