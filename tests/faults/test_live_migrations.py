@@ -2,11 +2,14 @@
 wrong.
 """
 
+from typing import Any
+
 import msgspec
 import pytest
 from sqlalchemy import select
 
 from minova import errors
+from minova.conductor.moves.live_plan import MOST_ARRIVALS
 from minova.context import RequestContext
 from minova.db.models import Migration
 from minova.objects.servers.migration import Hold
@@ -90,13 +93,37 @@ def test_a_guest_that_has_left_belongs_to_its_destination_although_the_answer_wa
 
 def test_a_guest_that_cannot_go_on_at_its_destination_is_in_error_there(mover: Mover) -> None:
     there = mover.other
-    mover.cloud.drivers[there].fail("arrive", [errors.HypervisorError("no")])
-    mover.do("live_migrate")
+    mover.cloud.drivers[there].fail("arrive", [errors.HypervisorError("no")] * MOST_ARRIVALS)
+    mover.ask("live_migrate")
+    mover.wait(seconds=1200.0, step=5.0)
     assert mover.state == ("error", None, there)
     assert mover.migration().status == "error"
     assert mover.migration().cleanup_host == mover.source
     mover.delete()
     mover.require_sound()
+
+
+@pytest.mark.parametrize("error", [errors.HypervisorError("no"), OSError(28, "No space left on device")])
+def test_bug_guest_that_was_whole_at_its_destination_was_given_up(mover: Mover, error: Exception) -> None:
+    """The server was in ERROR, and all that was offered for it was a hard reboot, which loses its memory."""
+    there = mover.other
+    mover.cloud.drivers[there].fail("arrive", [error] * 3)
+    mover.do("live_migrate")
+    require_at(mover, there, "completed")
+
+
+def test_a_guest_that_is_gone_at_its_destination_is_not_waited_for(mover: Mover) -> None:
+    there = mover.other
+    arrive = mover.cloud.drivers[there].arrive
+
+    def ends(*arguments: Any) -> PowerState:
+        mover.cloud.drivers[there].turn(mover.uuid, PowerState.SHUTDOWN)
+        mover.cloud.drivers[there].arrive = arrive  # type: ignore[method-assign]
+        raise errors.GuestStateUnexpected("it does not run")
+
+    mover.cloud.drivers[there].arrive = ends  # type: ignore[method-assign,assignment]
+    mover.do("live_migrate")
+    assert mover.state == ("error", None, there)
 
 
 def test_guests_that_run_on_both_hosts_are_paused_on_both(mover: Mover) -> None:

@@ -12,6 +12,7 @@ from minova.compute.moves.phases import CancelCheck, MoveImages, Phase, Reported
 from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
+from minova.objects.servers.failures import kind_of
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.live_migration import GuestSide, LiveProgress
 from minova.objects.servers.moves import MigrationOrder, MoveMessage, MovePhase, PhaseResult
@@ -113,9 +114,18 @@ class LivePhases:
         return PhaseResult(power_state=self._driver.power_state(move.instance.uuid))
 
     def _arrive(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
-        """The guest runs before Neutron has bound its interfaces: it must not stand still for that."""
+        """The guest runs before Neutron has bound its interfaces: it must not stand still for that. A failure is reported with what is
+        here of the guest: while that is whole, it can still arrive.
+        """
         migration = move.migration
-        state = self._driver.arrive(move.instance, migration.attempt)
+        try:
+            state = self._driver.arrive(move.instance, migration.attempt)
+        except errors.StaleAttempt:
+            raise
+        except Exception as error:  # noqa: BLE001  - reported as any other
+            LOG.warning("Instance %s has not arrived: %s", move.instance.uuid, error)
+            guest = self._driver.guest_side(move.instance.uuid)
+            return PhaseResult(failure=str(error) or type(error).__name__, kind=kind_of(error), guest=guest)
         node = migration.dest_node or ""
         self._records.note_settled(ctx, move.instance, migration, node)
         self._records.keep(move.instance, migration, node, state)

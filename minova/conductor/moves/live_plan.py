@@ -57,6 +57,9 @@ PHASES = frozenset({*_NEXT, MovePhase.STAY, MovePhase.LOOK_THERE})
 # In these phases a host that cannot do its part is asked again.
 REPEATED = frozenset({MovePhase.LOOK, MovePhase.LOOK_THERE})
 STALLED = "PostCopyFailed"
+# How often a destination is asked to let a guest go on that is whole there, before the server is in ERROR: for about 15 minutes. Afterwards
+# a hard reboot, which loses its memory, is possible.
+MOST_ARRIVALS = 60
 _HALTS = frozenset({MovePhase.HALT, MovePhase.HALT_THERE})
 
 
@@ -76,9 +79,13 @@ def after_failure(plan: MovePlan, migration: Migration) -> MovePhase | MoveEnd:
     return _AFTER_FAILURE[plan.phase]
 
 
-def waits(plan: MovePlan, failure: Failure) -> bool:
-    """Returns whether the host of this phase is asked again after this failure. No other host can do the work instead."""
+def waits(plan: MovePlan, migration: Migration, failure: Failure, guest: GuestReport | None = None) -> bool:
+    """Returns whether the host of this phase is asked again after this failure. No other host can do the work instead. `guest`: what the
+    host has reported of it beside the failure.
+    """
     if plan.phase in _HALTS:
+        return True
+    if plan.phase is MovePhase.ARRIVE and _is_whole(guest, migration.attempt) and plan.asks < MOST_ARRIVALS:
         return True
     if plan.phase in {MovePhase.ARRIVE, MovePhase.CLOSE} or (plan.phase is MovePhase.STAY and plan.doubted):
         return failure.kind in PASSING
@@ -166,6 +173,10 @@ def _stalled(side: Side) -> Side:
     if report is None or report.side is not GuestSide.POST_COPY:
         return side
     return replace(side, report=replace(report, side=GuestSide.POST_COPY_FAILED, moving=False))
+
+
+def _is_whole(report: GuestReport | None, attempt: int) -> bool:
+    return report is not None and report.side in _HERE and report.attempt == attempt
 
 
 def _is_there(report: GuestReport | None) -> bool:

@@ -36,7 +36,7 @@ from minova.db.servers import actions, instances, migrations, tasks
 from minova.hardware.demands import demands_of
 from minova.objects.requests.request_spec import Selection
 from minova.objects.servers.failures import CAUSED_BY_REQUEST, Failure, kind_of
-from minova.objects.servers.live_migration import LiveProgress
+from minova.objects.servers.live_migration import GuestReport, LiveProgress
 from minova.objects.servers.migration import GIVEN_UP, Migration
 from minova.objects.servers.moves import (
     BEFORE_SWITCH,
@@ -168,7 +168,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
             return None
         if result.failure is not None:
             failure = Failure(kind=result.kind, details=f"Host {host}: {result.failure}")
-            return self._fail(session, move, failure, report.down, result.power_state)
+            return self._fail(session, move, failure, report.down, result.power_state, result.guest)
         return self._succeed(session, move, result)
 
     def _enter(self, session: Session, following: Sequence[Entry | MoveDispatch | None]) -> list[MoveDispatch | None]:
@@ -238,6 +238,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         failure: Failure,
         down: frozenset[str],
         power_state: PowerState | None = None,
+        guest: GuestReport | None = None,
     ) -> Entry | MoveDispatch | None:
         plan = move.plan
         LOG.warning("Move %s of instance %s in %s: %s", move.migration.uuid, move.uuid, plan.phase, failure.details)
@@ -248,7 +249,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         if plan.phase in live_plan.REPEATED:
             self._changes.look_again(session, move, failure)
             return None
-        if _waits(move, failure):
+        if _waits(move, failure, guest):
             self._changes.wait(session, move, failure, BACKOFF_OF_LOOKS.pause(plan.asks))
             return None
         changed: dict[str, Any] = {}
@@ -523,9 +524,11 @@ def _after_failure(move: LockedMove) -> MovePhase | MoveEnd:
     return follow(move.plan, move.migration)
 
 
-def _waits(move: LockedMove, failure: Failure) -> bool:
-    """Returns whether the host of this phase is asked again after this failure."""
-    return live_plan.waits(move.plan, failure) if move.migration.is_live else cold_plan.waits(move.plan, failure)
+def _waits(move: LockedMove, failure: Failure, guest: GuestReport | None) -> bool:
+    """Returns whether the host of this phase is asked again after this failure. `guest`: what it has of the guest."""
+    if move.migration.is_live:
+        return live_plan.waits(move.plan, move.migration, failure, guest)
+    return cold_plan.waits(move.plan, failure)
 
 
 def _after_loss(move: LockedMove, loss: Loss) -> MovePhase | MoveEnd | None:

@@ -162,7 +162,7 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     `objects/servers/failures.py`.
 
     `export`, `live_source`, `live_destination`: see `MoveMessage`. `power_state`: of the guest on this host, if it is known.
-    `guest`: what the host has of the guest, if it was asked for that.
+    `guest`: what the host has of the guest, if it was asked for that, or if the guest could not arrive.
     """
 
     power_state: PowerState | None = None

@@ -188,7 +188,8 @@ class OwnerFile:
         if entry.attempt > attempt:
             raise DisksOfAnotherHost(f"The disks are of attempt {entry.attempt} on host {entry.host}")
         taken = msgspec.structs.replace(entry, host=host, attempt=attempt)
-        self.write(taken)
+        if taken != entry:  # a disk that is full needs no room for what stands there
+            self.write(taken)
         return taken
 
     def own(self, host: str, formats: dict[str, str]) -> None:

@@ -6,12 +6,20 @@ import msgspec
 import pytest
 
 from minova import errors
-from minova.conductor.moves.live_plan import after_failure, after_look, after_loss, after_report, after_success, waits
+from minova.conductor.moves.live_plan import (
+    MOST_ARRIVALS,
+    after_failure,
+    after_look,
+    after_loss,
+    after_report,
+    after_success,
+    waits,
+)
 from minova.conductor.moves.plan import Loss, MoveEnd, MovePlan, is_in_doubt
 from minova.conductor.moves.resolver import Side
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.servers.disk_export import DiskExport
-from minova.objects.servers.failures import Failure, kind_of
+from minova.objects.servers.failures import INTERNAL_ERROR, Failure, kind_of
 from minova.objects.servers.live_migration import GuestReport, GuestSide, LiveDestination, LiveMode, LiveSource
 from minova.objects.servers.migration import Migration, MigrationType
 from minova.objects.servers.moves import MovePhase
@@ -130,7 +138,7 @@ def test_bug_a_guest_that_could_not_be_halted_runs_on() -> None:
     assert after_success(first, MIGRATION) is MovePhase.HALT
     assert after_success(plan(MovePhase.HALT), MIGRATION) is MoveEnd.LOST
     for phase in (MovePhase.HALT, MovePhase.HALT_THERE):
-        assert waits(plan(phase), Failure(kind="HypervisorError", details=""))
+        assert waits(plan(phase), MIGRATION, Failure(kind="HypervisorError", details=""))
         assert after_loss(plan(phase), MIGRATION, Loss.SILENT) is None
     assert after_loss(first, MIGRATION, Loss.FENCED) is MovePhase.HALT
 
@@ -149,9 +157,9 @@ def test_bug_a_guest_that_could_not_be_halted_runs_on() -> None:
 )
 def test_bug_an_error_that_passes_ends_a_migration_whose_guest_has_left(error: Exception, passes: bool) -> None:
     failure = Failure(kind=kind_of(error), details="")
-    assert waits(plan(MovePhase.ARRIVE), failure) is passes
-    assert waits(plan(MovePhase.STAY, doubted=True), failure) is passes
-    assert not waits(plan(MovePhase.PREPARE), failure)
+    assert waits(plan(MovePhase.ARRIVE), MIGRATION, failure) is passes
+    assert waits(plan(MovePhase.STAY, doubted=True), MIGRATION, failure) is passes
+    assert not waits(plan(MovePhase.PREPARE), MIGRATION, failure)
 
 
 @pytest.mark.parametrize("side", [GuestSide.RUNNING, GuestSide.PAUSED])
@@ -169,3 +177,22 @@ def test_bug_a_migration_that_goes_on_after_a_doubt_is_not_watched(side: GuestSi
 def test_bug_the_source_serves_files_of_a_guest_whose_second_attempt_is_cancelled_in_the_queue() -> None:
     assert after_failure(plan(MovePhase.QUEUE), MIGRATION) is MoveEnd.FAILED
     assert after_failure(plan(MovePhase.QUEUE, live_source=SOURCE), MIGRATION) is MovePhase.STAY
+
+
+@pytest.mark.parametrize(
+    ("guest", "asks", "is_waited_for"),
+    [
+        (GuestReport(side=GuestSide.PAUSED, attempt=2), 1, True),
+        (GuestReport(side=GuestSide.RUNNING, attempt=2), MOST_ARRIVALS - 1, True),
+        (GuestReport(side=GuestSide.PAUSED, attempt=2), MOST_ARRIVALS, False),
+        (GuestReport(side=GuestSide.PAUSED, attempt=1), 1, False),
+        (GuestReport(side=GuestSide.SHUT_OFF, attempt=2), 1, False),
+        (GuestReport(side=GuestSide.ABSENT), 1, False),
+        (None, 1, False),  # of an earlier release
+    ],
+)
+def test_bug_guest_that_is_whole_at_its_destination_was_given_up(
+    guest: GuestReport | None, asks: int, is_waited_for: bool
+) -> None:
+    failure = Failure(kind=INTERNAL_ERROR, details="No space left on device")
+    assert waits(plan(MovePhase.ARRIVE, asks=asks), MIGRATION, failure, guest) is is_waited_for

@@ -68,3 +68,18 @@ def test_bug_a_move_took_disks_over_that_a_guest_uses(disks: Disks, monkeypatch:
     with pytest.raises(HypervisorError, match="the guest is not down"):
         MovingDisks(disks).take_over(moved(), "two", 3, WriteDrive(lambda path: None, is_cd=True))
     assert owner(disks) == ("one", 1)
+
+
+def test_bug_guest_could_not_arrive_on_a_full_disk_although_its_record_stood(
+    disks: Disks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record of a live migration names this host and attempt before the guest comes."""
+    moving = MovingDisks(disks)
+    moving.own(UUID, "two", 2)
+
+    def full(owner: object, entry: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(disk_owner.OwnerFile, "write", full)
+    moving.own(UUID, "two", 2)
+    assert owner(disks) == ("two", 2)
