@@ -22,6 +22,7 @@ off now:
     row                  its task                                then
     active               none, or one that needs a running       it is started
                          guest or leaves it running
+    resized              none                                    it is started: its user can only confirm or revert the move
     rescued              none                                    it is started from its rescue disk
     active, rescued      one that stops or starts the guest      nothing: its host repeats the task
     any other            any                                     nothing, as in Nova: a paused guest becomes `stopped`
@@ -79,5 +80,5 @@ _RUNS_DURING = frozenset(
 
 def must_resume(vm_state: VmState, task_state: TaskState | None, in_row: PowerState, now: PowerState) -> bool:
     """Whether a starting host that resumes its guests must start the guest of an instance in these states again."""
-    ran = vm_state in {VmState.ACTIVE, VmState.RESCUED} and in_row is PowerState.RUNNING
+    ran = vm_state in {VmState.ACTIVE, VmState.RESIZED, VmState.RESCUED} and in_row is PowerState.RUNNING
     return ran and task_state in _RUNS_DURING and now in OFF

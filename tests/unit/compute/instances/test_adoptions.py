@@ -133,6 +133,21 @@ def test_a_guest_that_was_switched_off_with_its_host_is_started_after_safe_mode(
     assert compute.conductor.instances["i"].vm_state is VmState.ACTIVE
 
 
+@pytest.mark.parametrize(
+    ("task_state", "power_state"), [(None, PowerState.RUNNING), (TaskState.RESIZE_REVERTING, PowerState.SHUTDOWN)]
+)
+def test_bug_guest_whose_move_waits_for_a_confirmation_stays_off(
+    compute: Compute, task_state: TaskState | None, power_state: PowerState
+) -> None:
+    """After a boot of its host. Its user can only confirm or revert the move, and not start it."""
+    compute.boot("i")
+    compute.conductor.change("i", vm_state=VmState.RESIZED, task_state=task_state)
+    switched_off(compute)
+    compute.restart()
+    compute.run()
+    assert compute.domains() == {"i": power_state}
+
+
 def test_a_guest_that_ran_when_its_process_started_is_not_started_after_safe_mode(compute: Compute) -> None:
     compute.boot("i")
     restart_in_safe_mode(compute)
