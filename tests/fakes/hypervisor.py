@@ -75,6 +75,7 @@ class Hypervisor(Immovable):
         self.saved: set[str] = set()
         # Instances whose snapshot is open.
         self.aside: set[str] = set()
+        self.on_commit: Callable[[Callable[[], None]], None] = lambda check: None
         # Rescued guests without their disk, and whether they have booted.
         self.broken: dict[str, bool] = {}
         self.destroyed: list[tuple[str, RowHost]] = []
@@ -286,8 +287,9 @@ class Hypervisor(Immovable):
         self._note("open_snapshots")
         return tuple(sorted(self.aside))
 
-    def end_snapshot(self, instance_uuid: str) -> None:
+    def end_snapshot(self, instance_uuid: str, check: Callable[[], None] = lambda: None) -> None:
         self._note("end_snapshot")
+        self.on_commit(check)
         self.aside.discard(instance_uuid)
 
     def refresh_interfaces(self, vifs: Mapping[str, Sequence[Vif]]) -> tuple[str, ...]:

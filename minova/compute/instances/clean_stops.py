@@ -14,6 +14,7 @@ hard reboot or a deletion ends it.
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -40,6 +41,7 @@ class CleanStops:
         self._clock = clock
         self._lock = threading.Lock()
         self._waiting: dict[str, threading.Event] = {}
+        self._users: Counter[str] = Counter()
         # {instance uuid: when it may be asked again}
         self._ignored: dict[str, float] = {}
 
@@ -65,18 +67,20 @@ class CleanStops:
 
     @contextmanager
     def checking(self, instance_uuid: str) -> Iterator[threading.Event]:
-        """Whether the guest must shut down is looked at here: a `cancel` from now on prevents the request. The caller holds
-        the instance's lock.
+        """Whether the guest must shut down is looked at here: a `cancel` from now on prevents the request.
+
+        Work that can wait holds the instance's lock inside of it, too, and ends it once the event is set.
         """
         with self._lock:
-            outer = self._waiting.get(instance_uuid)
             cancelled = self._waiting.setdefault(instance_uuid, threading.Event())
+            self._users[instance_uuid] += 1
         try:
             yield cancelled
         finally:
-            if outer is None:
-                with self._lock:
-                    self._waiting.pop(instance_uuid, None)
+            with self._lock:
+                self._users[instance_uuid] -= 1
+                if not self._users[instance_uuid]:
+                    del self._users[instance_uuid], self._waiting[instance_uuid]
 
     def _seconds(self, instance: Instance | None) -> float:
         """Returns how long to wait: an image may shorten the configured time, not lengthen it."""

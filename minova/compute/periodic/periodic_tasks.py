@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -41,6 +42,10 @@ TROUBLE_INTERVAL = 10.0
 RESCUES_INTERVAL = 10.0
 # As often as nodes are audited.
 GUESTS_INTERVAL = 60.0
+
+
+class _LockWanted(Exception):
+    """An action, a move or a deletion waits for the lock of the instance."""
 
 
 class PeriodicTasks:
@@ -143,8 +148,17 @@ class PeriodicTasks:
             self._background.run(ctx, ("snapshot", instance_uuid), partial(self._end_snapshot, instance_uuid))
 
     def _end_snapshot(self, instance_uuid: str) -> None:
-        with self._builder.domains.locked(instance_uuid):
-            self._driver.end_snapshot(instance_uuid)
+        """A commit takes minutes. It goes on without this wait if an action, a move or a deletion of the instance has come."""
+
+        def check() -> None:
+            if has_come.is_set():
+                raise _LockWanted
+
+        # Before the lock: what comes while this waits for it counts, too.
+        checking = self._builder.stops.checking(instance_uuid)
+        with checking as has_come, self._builder.domains.locked(instance_uuid), suppress(_LockWanted):
+            check()
+            self._driver.end_snapshot(instance_uuid, check)
 
     # -- rescues ---------------------------------------------------------------------------------------------------
 

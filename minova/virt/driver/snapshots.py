@@ -29,8 +29,8 @@ class SnapshotDriver(Protocol):
         """
         ...
 
-    def end_snapshot(self, instance_uuid: str) -> None:
+    def end_snapshot(self, instance_uuid: str, check: Callable[[], None] = ...) -> None:
         """Commit the last writes to the disk. A failure is logged and left to the next call. The guest continues to run
-        meanwhile.
+        meanwhile. `check` is called several times a second; an exception of it ends the wait, and not the commit.
         """
         ...

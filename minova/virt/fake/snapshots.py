@@ -39,5 +39,5 @@ class FakeSnapshots(FakeRecords):
         """Returns nothing: fake guests have no disks."""
         return ()
 
-    def end_snapshot(self, instance_uuid: str) -> None:
+    def end_snapshot(self, instance_uuid: str, check: Callable[[], None] = lambda: None) -> None:
         """Does nothing: there are no open snapshots."""

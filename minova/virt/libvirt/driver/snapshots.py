@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from oslo_utils import units
@@ -35,7 +36,7 @@ class LibvirtSnapshots(LibvirtBase):
         with self._host.connection("Snapshot", name) as connection:
             domain = self._own(connection, uuid)
             jobs.require_free(domain)
-            self._snapshots.settle(uuid, domain)
+            self._snapshots.settle(uuid, domain, check)
             if self._snapshots.is_open(uuid):
                 # The overlay has the guest's last writes, and stays because saved memory belongs to it.
                 saved_memory.require_none(domain)
@@ -44,7 +45,9 @@ class LibvirtSnapshots(LibvirtBase):
             self._set_aside(instance)
             self._snapshots.copy(uuid, path, check)
         except BaseException:
-            self.end_snapshot(uuid)
+            # If the action is not wanted any more, nobody waits for the commit either: a deletion may wait for this.
+            with suppress(Exception):
+                self._end_snapshot(uuid, check)
             raise
         # The copy is good, however the commit ends. The commit may take long; `check` reports to the conductor that the
         # action goes on.
@@ -62,8 +65,8 @@ class LibvirtSnapshots(LibvirtBase):
         # Hosts may share the folder.
         return tuple(uuid for uuid in overlays if uuid in own)
 
-    def end_snapshot(self, instance_uuid: str) -> None:
-        self._end_snapshot(instance_uuid, lambda: None)
+    def end_snapshot(self, instance_uuid: str, check: Callable[[], None] = lambda: None) -> None:
+        self._end_snapshot(instance_uuid, check)
 
     def _set_aside(self, instance: Instance) -> None:
         with self._host.connection("Snapshot", domain_name(instance.uuid)) as connection:

@@ -8,7 +8,9 @@ import pytest
 
 from minova import errors
 from minova.compute.actions.action_run import BEAT
+from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.actions.images import CREATE_IMAGE
+from minova.objects.actions.power import STOP
 from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.action_arguments import host_arguments
 from tests.fakes.computes import CTX, Compute
@@ -142,6 +144,31 @@ def test_a_start_waits_for_no_snapshot_that_is_open(compute: Compute) -> None:
     end_snapshots(compute)
     compute.run()
     assert compute.hypervisor.aside == set()
+
+
+@pytest.mark.parametrize("comes", ["action", "deletion"])
+def test_bug_work_on_an_instance_waits_for_a_commit(compute: Compute, comes: str) -> None:
+    """For up to ten minutes: whoever committed held the instance's lock."""
+    seen: list[bool] = []
+
+    def wanted_meanwhile(check: Callable[[], None]) -> None:
+        check()
+        if comes == "action":
+            instance = compute.conductor.commit_action("i", STOP, 1)
+            compute.manager.run_action(CTX, instance, 1, STOP.kind, HostArguments())
+        else:
+            compute.conductor.begin_delete("i")
+            compute.manager.terminate_instance(CTX, "i", None)
+        seen.append(True)
+        check()
+        seen.append(False)
+
+    compute.hypervisor.aside = {"i"}
+    compute.hypervisor.on_commit = wanted_meanwhile
+    end_snapshots(compute)
+    compute.run()
+    assert seen == [True]
+    assert compute.domains() == ({"i": PowerState.SHUTDOWN} if comes == "action" else {})
 
 
 def test_an_open_snapshot_is_ended_under_the_lock_of_its_instance(compute: Compute) -> None:
