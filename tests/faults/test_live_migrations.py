@@ -9,10 +9,12 @@ import pytest
 from sqlalchemy import select
 
 from minova import errors
+from minova.compute.moves.runner import MoveRunner
 from minova.conductor.moves.live_plan import MOST_ARRIVALS
 from minova.context import RequestContext
 from minova.db.models import Migration
 from minova.objects.servers.migration import Hold
+from minova.objects.servers.moves import MoveMessage, MovePhase, PhaseResult
 from minova.objects.servers.states import PowerState
 from tests.faults.mover import Mover
 from tests.faults.test_evacuation import force
@@ -336,3 +338,26 @@ def test_a_source_that_is_silent_after_a_failed_post_copy_ends_its_guest_when_it
     mover.wait(lambda: mover.domains() == {}, 90.0)
     assert mover.holders() == {}
     mover.require_sound()
+
+
+def test_each_round_of_looks_has_its_number(mover: Mover, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report counts in its round alone: what a host has of the guest may have changed since."""
+    there, rounds = mover.other, set[int | None]()
+    driver = mover.cloud.drivers[mover.source]
+    end = MoveRunner._end
+
+    def reported(runner: MoveRunner, ctx: RequestContext, move: MoveMessage, result: PhaseResult) -> bool:
+        if move.phase is MovePhase.LOOK_THERE:
+            rounds.add(move.phase_key.round)
+        return end(runner, ctx, move, result)
+
+    def lost() -> None:
+        driver.between_rounds = lambda: None
+        raise errors.HypervisorError("the reply was lost")
+
+    monkeypatch.setattr(MoveRunner, "_end", reported)
+    mover.cloud.drivers[there].fail("guest_side", [errors.HypervisorUnavailable("it restarts")] * 2)
+    driver.between_rounds = lost
+    mover.do("live_migrate")
+    require_at(mover, mover.source, "error")
+    assert rounds == {1, 2, 3}

@@ -39,6 +39,7 @@ BACKOFF = Backoff(first=15.0, longest=30.0)
 # Seconds until hosts say again what they have of a guest, or try again what the guest waits for.
 BACKOFF_OF_LOOKS = Backoff(first=2.0, longest=15.0)
 _WITH_KEY = frozenset({MovePhase.EXPORT, MovePhase.IMPORT, MovePhase.DESCRIBE, MovePhase.PREPARE})
+_LOOKS = frozenset({MovePhase.LOOK, MovePhase.LOOK_THERE})
 # Nova's events.
 _EVENTS = {
     MovePhase.CLAIM: "compute_prep_resize",
@@ -152,6 +153,8 @@ class MoveChanges:
         plan = replace(entry.move.plan, phase=entry.phase, asks=1, waits="", **entry.changed)
         if entry.failure is not None:
             plan = replace(plan, failure=plan.failure or entry.failure)
+        if entry.phase is MovePhase.LOOK:
+            plan = replace(plan, round=plan.round + 1)
         if entry.phase in {MovePhase.EXPORT, MovePhase.PREPARE}:
             plan = replace(plan, claimed=True)
         return _Entered(entry=entry, plan=plan, migration=self._migration_in(entry.move.migration, plan))
@@ -177,7 +180,8 @@ class MoveChanges:
 
     def look_again(self, session: Session, move: LockedMove, failure: Failure | None) -> None:
         """Ask both sides of a live migration again, after a pause, because what they say decides nothing yet."""
-        plan, migration = replace(move.plan, phase=MovePhase.LOOK, asks=move.plan.asks + 1), move.migration
+        asks, number = move.plan.asks + 1, move.plan.round + 1
+        plan, migration = replace(move.plan, phase=MovePhase.LOOK, asks=asks, round=number), move.migration
         if failure is not None:
             plan = _with_wait(session, move.task, plan, failure)
         changed = {
@@ -434,6 +438,7 @@ def _message(instance: Instance, migration: Migration, plan: MovePlan, zones: Ma
         live_destination=plan.live_destination if plan.phase is MovePhase.MIGRATE else None,
         block=plan.block,
         availability_zone=zones.get(host or "", "") if instance.config_drive else "",
+        round=plan.round if plan.phase in _LOOKS else None,
     )
 
 

@@ -35,8 +35,10 @@ class LockedMove(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_at(plan: MovePlan, migration: MigrationObject, waits_for: str | None, key: PhaseKey, host: str) -> bool:
     """`migration`: the one that the key names, which may be an earlier one of the same server."""
+    if migration.uuid != plan.migration_uuid or key.round not in {None, plan.round}:
+        return False
     present = (plan.migration_uuid, plan.phase, migration.attempt, waits_for)
-    return migration.uuid == plan.migration_uuid and present == (key.migration_uuid, key.phase, key.attempt, host)
+    return present == (key.migration_uuid, key.phase, key.attempt, host)
 
 
 def plan_of(task: Task) -> MovePlan:

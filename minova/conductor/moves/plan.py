@@ -53,6 +53,8 @@ class MovePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `guest`: what the source has of it, while the destination is asked; None: the source is fenced.
     `doubted`: the guest may have left.
     `order`: what users want of a live migration in progress.
+    `round`: how often both hosts of a live migration were asked what they have of the guest. What was said in an earlier round may have
+    changed since.
     `asks`: how often the host of this phase was asked. `waits`: the kind of failure of a host for which the move waits.
     """
 
@@ -76,6 +78,7 @@ class MovePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     guest: GuestReport | None = None
     doubted: bool = False
     order: MigrationOrder = MigrationOrder.NONE
+    round: int = 0
     asks: int = 0
     waits: str = ""
 

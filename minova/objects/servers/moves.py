@@ -118,12 +118,15 @@ class MigrationOrder(StrEnum):
 
 
 class PhaseKey(msgspec.Struct, frozen=True, kw_only=True):
-    """What a host names when it reports: the fence of moves. `attempt`: of the migration, as the host got it."""
+    """What a host names when it reports: the fence of moves. `attempt`: of the migration, as the host got it. `round`: of looks, in
+    each of which both hosts say what they have; None: the sender does not know rounds.
+    """
 
     migration_uuid: Line
     instance_uuid: Line
     phase: MovePhase
     attempt: Count
+    round: Count | None = None
 
 
 class MoveMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +137,7 @@ class MoveMessage(msgspec.Struct, frozen=True, kw_only=True):
     `live_source`, `live_destination`: what the two hosts have said about a guest that migrates live.
     `block`: whether its disks are copied; None: unless both hosts have them.
     `availability_zone`: of the host, for a guest with a config drive; empty: the default zone.
+    `round`: see `PhaseKey`.
     """
 
     migration: Migration
@@ -146,6 +150,7 @@ class MoveMessage(msgspec.Struct, frozen=True, kw_only=True):
     live_destination: LiveDestination | None = None
     block: bool | None = None
     availability_zone: str = ""
+    round: Count | None = None
 
     @property
     def phase_key(self) -> PhaseKey:
@@ -154,6 +159,7 @@ class MoveMessage(msgspec.Struct, frozen=True, kw_only=True):
             instance_uuid=self.instance.uuid,
             phase=self.phase,
             attempt=self.migration.attempt,
+            round=self.round,
         )
 
 
