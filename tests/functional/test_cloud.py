@@ -134,7 +134,7 @@ def usage_in_rows(cluster: Cluster) -> list[str]:
 
 
 def driver(compute: Any) -> Any:
-    return compute._manager._driver
+    return compute._manager.collaborators.driver
 
 
 def violations(cluster: Cluster) -> list[str]:

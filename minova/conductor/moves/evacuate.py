@@ -22,8 +22,8 @@ from minova import errors
 from minova.conductor.catalogue.server_groups import Groups
 from minova.conductor.hosts.liveness import COMPUTE
 from minova.conductor.notifications.instances import note
-from minova.conductor.servers import evacuations
-from minova.conductor.servers.build import SCHEDULE_WAIT, BuildInstances
+from minova.conductor.servers import evacuations, later_builds
+from minova.conductor.servers.build import BuildInstances
 from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.servers.present_needs import needs_now
 from minova.conductor.servers.terminate import Abandon
@@ -35,7 +35,7 @@ from minova.contracts.conductor.api.evacuation import EvacuationsApi
 from minova.contracts.conductor.computes.evacuation import EvacuationReportsApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.hosts import services
-from minova.db.models import Service, TaskStep
+from minova.db.models import Service
 from minova.db.servers import actions as action_rows
 from minova.db.servers import instances, migrations, request_specs, state_changes, tasks
 from minova.db.servers.actions import ActionKey
@@ -47,11 +47,9 @@ from minova.objects.servers.failures import Failure
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.migration import Migration, MigrationType
 from minova.objects.servers.states import EVACUABLE, State, TaskState, VmState
-from minova.placement.allocations import claims
 from minova.placement.allocations.transfers import transfer
 
 LOG = logging.getLogger(__name__)
-FIRST_CLAIM, EPOCH = 1, 1
 # The versions from which on services know evacuations.
 SINCE = {"conductor": "1.9", "compute": "1.3"}
 
@@ -95,7 +93,7 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
         )
         if reservation_id is None:
             return
-        epochs = {instance_uuid: EPOCH}
+        epochs = {instance_uuid: later_builds.EPOCH}
         self._worker.in_background(
             ctx,
             WorkKind.SCHEDULE,
@@ -157,7 +155,7 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
         _require_fenced(_locked_service(session, locked.host), locked.host)
         self._interrupt(session, locked)
         instance = instances.by_uuids(session, [instance_uuid])[instance_uuid]
-        at, now = self._worker.at(), self._worker.now()
+        at = self._worker.at()
         reservation_id = f"r-{uuid.uuid4().hex[:16]}"
         request_specs.add(session, [(reservation_id, *self._built(session, instance, request))], at)
         action = {
@@ -169,28 +167,21 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
             "start_time": at,
         }
         action_id = action_rows.begin(session, [action])[instance_uuid]
-        last = max(locked.attempt, migrations.last_attempt(session, instance_uuid))
+        last = later_builds.last_attempt_of(session, locked)
         self._hand_over(session, instance, request, last)
         note(session, ACTION, [instance_uuid], locked.host)
         after = (locked.state[0], TaskState.REBUILDING)
         state_changes.transition(session, [instance_uuid], [locked.state], after, updated_at=at, progress=0)
-        row = {
-            "kind": "build",
-            "instance_uuid": instance_uuid,
-            "reservation_id": reservation_id,
-            "action_id": action_id,
-            "worker_id": self._worker.id,
-            "epoch": EPOCH,
-            "step": TaskStep.SCHEDULE.value,
-            "attempt": last,
-            "claim_number": claims.release(session, [instance_uuid], now).get(instance_uuid, FIRST_CLAIM),
-            "payload": {},
-            "request_id": ctx.request_id,
-            "wake_at": SCHEDULE_WAIT,
-            "deadline": float(self._conf.conductor.schedule_timeout),
-            "created_at": at,
-        }
-        tasks.insert_rows(session, [row], now)
+        later_builds.insert_task(
+            session,
+            self._worker,
+            self._conf,
+            locked,
+            last,
+            reservation_id=reservation_id,
+            action_id=action_id,
+            request_id=ctx.request_id,
+        )
         return reservation_id
 
     def _interrupt(self, session: Session, locked: LockedInstance) -> None:

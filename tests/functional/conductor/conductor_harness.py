@@ -110,10 +110,13 @@ class ConductorHarness:
         return conf
 
     def start(self, host: str, witness: Witness | None = None) -> RunningConductor:
-        """Another conductor, as a process of its own would be. `witness`: what it has seen of its cloud."""
+        """Another conductor, as a process of its own would be. `witness`: what it has seen of its cloud. `settings` has the
+        options of the last one.
+        """
+        self.settings = self.conf()
         made = running(
             make_manager(
-                self.conf(),
+                self.settings,
                 self.db,
                 self.scheduler,
                 lambda name: self.hosts.setdefault(name, FakeHost(name)),

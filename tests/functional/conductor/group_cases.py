@@ -180,7 +180,7 @@ class DemandCases:
         self, harness: ConductorHarness
     ) -> None:
         alias = '{"name": "qat", "vendor_id": "8086", "product_id": "0443"}'
-        harness.conductor.collaborators.servers._conf.set_override("alias", [alias], group="pci")
+        harness.settings.set_override("alias", [alias], group="pci")
         body = {"hw:numa_nodes": "2", "hw:cpu_policy": "dedicated", "pci_passthrough:alias": "qat:2"}
         flavor = msgspec.structs.replace(FLAVOR, vcpus=2, extra_specs=body)
         (uuid,) = harness.create(flavor=flavor)
@@ -234,9 +234,7 @@ class Groups:
     """What cases of groups share."""
 
     def group(self, harness: ConductorHarness, policy: str = "anti-affinity", **more: Any) -> InstanceGroup:
-        harness.conductor.collaborators.groups._conf.set_override(
-            "enabled_filters", EVERY_FILTER, group="filter_scheduler"
-        )
+        harness.settings.set_override("enabled_filters", EVERY_FILTER, group="filter_scheduler")
         return harness.conductor.create_server_group(CTX, name="g", policy=policy, **more)
 
     def asked(self, harness: ConductorHarness) -> InstanceGroup:
@@ -336,7 +334,7 @@ class GroupRuleCases(Groups):
     ) -> None:
         group = self.group(harness, policy)
         for option in ("enabled_filters", "weight_classes"):
-            harness.conductor.collaborators.groups._conf.set_override(option, ["RamFilter"], group="filter_scheduler")
+            harness.settings.set_override(option, ["RamFilter"], group="filter_scheduler")
         (uuid,) = harness.create(scheduler_hints={"group": group.uuid})
         assert harness.state(uuid) == "error/None on None"
         assert harness.fault(uuid).startswith(

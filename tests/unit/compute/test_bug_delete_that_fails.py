@@ -51,7 +51,7 @@ def test_conductor_too_old_to_know_the_host_is_no_warning(caplog: pytest.LogCapt
     compute = Compute().start()
     compute.boot("i")
     compute.conductor.on_call = refuse_hosts
-    compute.manager._builder.removals.clean_up(CTX, "i", 1)
+    compute.manager.collaborators.builder.removals.clean_up(CTX, "i", 1)
     assert "hosts_of_instances" in compute.conductor.calls
     assert compute.hypervisor.domains() == ()
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == []

@@ -89,7 +89,7 @@ class RandomActions:
 
     @property
     def tracker(self) -> ResourceTracker:
-        return self.compute.manager._nodes.tracker(NODE)
+        return self.compute.manager.collaborators.nodes.tracker(NODE)
 
     def tell(self, name: str, number: int) -> None:
         try:
@@ -245,7 +245,7 @@ class RandomActions:
             sum(flavor.vcpus for flavor in active.values()),
         )
         assert compute.row == self.tracker.node
-        assert compute.manager._builder.domains.left() == ()
+        assert compute.manager.collaborators.builder.domains.left() == ()
 
 
 @settings(max_examples=150, deadline=None)

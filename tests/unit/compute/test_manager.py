@@ -83,7 +83,7 @@ def test_an_attempt_is_asked_for_again_when_its_claim_is_old() -> None:
 
 def test_a_build_that_fetches_its_image_begins_with_that(monkeypatch: pytest.MonkeyPatch) -> None:
     compute = Compute(fresh_claim=60.0).start()
-    builder = compute.manager._builder
+    builder = compute.manager.collaborators.builder
     monkeypatch.setattr(compute.hypervisor, "needs_image", lambda: True)
     image = Image(id="image", name="i")
     assert builder._first_step(None) is TaskState.BLOCK_DEVICE_MAPPING

@@ -19,6 +19,8 @@ from minova.cli.commands.server.actions import power as cli_power
 from minova.cli.registry import COMMANDS, LazyCommand
 from minova.cli.shell import Shell
 from minova.cmd import manage
+from minova.cmd.commands import config_check
+from minova.conf.foreign_options import Meaning
 from minova.objects.actions import power
 from minova.scheduler.weights import Weigher
 from tests.benchmarks.command_line import Option, parse
@@ -133,6 +135,24 @@ def test_the_entry_and_the_command_on_the_page_of_actions_are_those_of_the_code(
         real.status,
         real.done,
     )
+
+
+# -- configuration files -----------------------------------------------------------------------------------------------
+
+INI = [
+    pytest.param(text, id=f"{page.relative_to(ROOT)}-{number}")
+    for page in CURRENT
+    for number, text in enumerate(blocks(page, "ini"), 1)
+]
+
+
+@pytest.mark.parametrize("text", INI)
+def test_each_option_in_a_block_of_ini_has_an_effect(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "minova.conf"
+    file.write_text(text)
+    options = config_check.findings([file])
+    assert options
+    assert [option for option in options if option.meaning is not Meaning.USED] == []
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------

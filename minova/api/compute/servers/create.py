@@ -10,6 +10,7 @@ from minova import errors
 from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers import guest_data
 from minova.api.compute.servers import security_groups as groups
+from minova.api.compute.servers.guest_data import key_pair_named
 from minova.api.compute.servers.networks.requested import access_address, requested_networks
 from minova.api.compute.servers.new_server import BODY_HISTORY, MAPPING_HISTORY, METADATA_KEY, CreateServer, NewServer
 from minova.api.compute.servers.placement_request import placement_request
@@ -20,7 +21,6 @@ from minova.api.http.structs import is_true
 from minova.codecs import parse_json
 from minova.db import quotas
 from minova.db.api_queries import instances
-from minova.db.catalogue import key_pairs
 from minova.db.servers import request_specs
 from minova.objects.catalogue import disk_config
 from minova.objects.catalogue.disk_config import DiskConfig
@@ -263,10 +263,7 @@ def _key_pair(api: ComputeApiCollaborators, call: Call, server: NewServer) -> Ke
     if server.key_name is None:
         return None
     with api.db.read() as session:
-        key_pair = key_pairs.find(session, call.ctx.user_id, server.key_name)
-    if key_pair is None:
-        raise errors.BadRequest("Invalid key_name provided.")
-    return key_pair
+        return key_pair_named(session, call, server.key_name)
 
 
 def checked_metadata(api: ComputeApiCollaborators, call: Call, metadata: dict[str, str]) -> dict[str, str]:

@@ -8,13 +8,16 @@ import secrets
 from typing import Annotated, NamedTuple
 
 import msgspec
+from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.http.call import Call
 from minova.db import quotas
+from minova.db.catalogue import key_pairs
 from minova.objects.actions.rebuild import InjectedFile
 from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.key_pair import KeyPair
 from minova.objects.catalogue.quota import UNLIMITED
 
 # Nova's limit, in characters of base64: 48 KiB of data.
@@ -97,3 +100,11 @@ def _check_files(api: ComputeApiCollaborators, call: Call, files: tuple[Injected
     ):
         if UNLIMITED != limits[resource] < amount:
             raise errors.Forbidden(text.format(limits[resource]))
+
+
+def key_pair_named(session: Session, call: Call, name: str) -> KeyPair:
+    """Returns the user's key pair of that name. Raises BadRequest if there is none."""
+    key_pair = key_pairs.find(session, call.ctx.user_id, name)
+    if key_pair is None:
+        raise errors.BadRequest("Invalid key_name provided.")
+    return key_pair

@@ -27,8 +27,8 @@ from minova.conductor.actions.engine.payload import ActionPayload, decoded
 from minova.conductor.actions.engine.requests import ServerActions
 from minova.conductor.actions.kinds.images import MakesImage
 from minova.conductor.catalogue.images import Images
-from minova.conductor.servers import removal_terms
-from minova.conductor.servers.build import SCHEDULE_WAIT, BuildInstances
+from minova.conductor.servers import later_builds, removal_terms
+from minova.conductor.servers.build import BuildInstances
 from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.servers.present_needs import needs_now
 from minova.conductor.servers.server_images import columns_without_shelved_image, has_shelved_image, remove_image
@@ -36,7 +36,6 @@ from minova.conductor.tasks.pools import WorkKind
 from minova.conductor.tasks.worker import TaskWorker
 from minova.context import service_context
 from minova.db.catalogue import images
-from minova.db.models import TaskStep
 from minova.db.recovery import unexpected
 from minova.db.servers import actions as action_rows
 from minova.db.servers import guest_secrets, instances, migrations, request_specs, state_changes, tasks
@@ -47,13 +46,10 @@ from minova.objects.catalogue.image import Image
 from minova.objects.requests.request_spec import Destination, RequestSpec
 from minova.objects.servers.failures import Failure
 from minova.objects.servers.states import TaskState, VmState
-from minova.placement.allocations import claims
 
 LOG = logging.getLogger(__name__)
 # Seconds between two searches for servers whose time on their hosts is over, unless configured.
 OFFLOAD_INTERVAL = 60.0
-FIRST_CLAIM = 1
-_EPOCH = 1
 
 
 class _Place(NamedTuple):
@@ -156,7 +152,7 @@ class Unshelve(ActionKind):
         reservation_id = self._worker.run(lambda session: self._reserve(session, request))
         if reservation_id is None:
             return False
-        epochs = {request.instance_uuid: _EPOCH}
+        epochs = {request.instance_uuid: later_builds.EPOCH}
         self._worker.in_background(
             request.ctx,
             WorkKind.SCHEDULE,
@@ -194,7 +190,7 @@ class Unshelve(ActionKind):
             raise errors.Conflict(
                 f"Cannot '{UNSHELVE.name}' instance {instance_uuid}: its image {locked.shelved_image_id} cannot be found"
             )
-        at, now = self._worker.at(), self._worker.now()
+        at = self._worker.at()
         if not isinstance(wanted_place.availability_zone, msgspec.UnsetType):
             zone = {"availability_zone": wanted_place.availability_zone}
             instances.set_attributes(session, instance_uuid, at, zone)
@@ -206,24 +202,16 @@ class Unshelve(ActionKind):
         action_id = action_rows.begin(session, [request.record(at)])[instance_uuid]
         after = (locked.state[0], TaskState.UNSHELVING)
         state_changes.transition(session, [instance_uuid], [locked.state], after, updated_at=at, progress=0)
-        row = {
-            "kind": "build",
-            "instance_uuid": instance_uuid,
-            "reservation_id": reservation_id,
-            "action_id": action_id,
-            "worker_id": self._worker.id,
-            "epoch": _EPOCH,
-            "step": TaskStep.SCHEDULE.value,
-            # Continues the numbers of the last host's attempts, and of moves, so that the next attempt differs from them.
-            "attempt": max(locked.attempt, migrations.last_attempt(session, instance_uuid)),
-            "claim_number": claims.release(session, [instance_uuid], now).get(instance_uuid, FIRST_CLAIM),
-            "payload": {},
-            "request_id": request.ctx.request_id,
-            "wake_at": SCHEDULE_WAIT,
-            "deadline": float(self._conf.conductor.schedule_timeout),
-            "created_at": at,
-        }
-        tasks.insert_rows(session, [row], now)
+        later_builds.insert_task(
+            session,
+            self._worker,
+            self._conf,
+            locked,
+            later_builds.last_attempt_of(session, locked),
+            reservation_id=reservation_id,
+            action_id=action_id,
+            request_id=request.ctx.request_id,
+        )
         return reservation_id
 
 

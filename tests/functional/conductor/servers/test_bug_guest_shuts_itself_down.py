@@ -52,7 +52,7 @@ def test_bug_offload_removes_the_newer_disk_of_a_shelved_guest_that_runs(harness
     report(harness, uuid, PowerState.RUNNING)
     assert harness.state(uuid) == "active/None on a"
     assert harness.actions(uuid)[-1] == ("unshelve", "Success")
-    harness.conductor.collaborators.shelving._conf.set_override("shelved_offload_time", 0)
+    harness.settings.set_override("shelved_offload_time", 0)
     harness.conductor.collaborators.shelving.offload_due()
     assert harness.state(uuid) == "active/None on a"
     # Its image goes with the next action.

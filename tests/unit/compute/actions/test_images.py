@@ -65,7 +65,7 @@ def test_guest_that_is_not_held_still_fails_the_snapshot(compute: Compute) -> No
 @pytest.mark.parametrize("step", ["on_snapshot", "on_upload"])
 def test_a_delete_ends_the_snapshot(compute: Compute, tmp_path: Path, step: str) -> None:
     def deleted_meanwhile(check: Callable[[], None]) -> None:
-        compute.manager._actions.cancel("i")
+        compute.manager.collaborators.actions.cancel("i")
         check()
 
     setattr(compute.hypervisor if step == "on_snapshot" else compute.uploads, step, deleted_meanwhile)

@@ -583,7 +583,7 @@ def test_an_offload_that_fails_leaves_the_guest_to_its_host(compute: Compute) ->
     with compute.hypervisor_fails("destroy", error=errors.DiskFull("no"), times=1):
         ask(compute, SHELVE_OFFLOAD, 1)
     assert compute.conductor.action_failures == [("i", 1, "no")]
-    assert compute.manager._builder.domains.left() == ()
+    assert compute.manager.collaborators.builder.domains.left() == ()
     assert compute.used() == (1024, 10, 2)
     ask(compute, SHELVE_OFFLOAD, 2)
     assert (compute.domains(), compute.used()) == ({}, (0, 0, 0))
@@ -654,7 +654,7 @@ def test_a_rescue_that_is_not_wanted_any_more_does_not_wait_for_its_image(comput
     compute.hypervisor.wants_image = True
 
     def deleted_meanwhile(check: Callable[[], None]) -> None:
-        compute.manager._actions.cancel("i")
+        compute.manager.collaborators.actions.cancel("i")
         check()
 
     compute.images.on_fetch = deleted_meanwhile

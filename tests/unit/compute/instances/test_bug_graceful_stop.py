@@ -51,7 +51,7 @@ def test_a_build_that_waits_for_its_image_is_left_too() -> None:
             while True:
                 check()  # type: ignore[operator]
 
-        manager._builder._images.on_fetch = wait  # type: ignore[attr-defined]
+        manager.collaborators.builder._images.on_fetch = wait  # type: ignore[attr-defined]
         manager.build_and_run_instance(CTX, conductor.commit_build("i", HOST, NODE, FLAVOR, image=IMAGE))
         assert waits.wait(60)
         manager.stop()

@@ -49,7 +49,7 @@ def test_bug_guest_that_has_moved_here_is_removed_for_a_build_that_failed(comput
     assert compute.domains() == RUNS
     # It is over: neither is the copy removed that the next move leaves here.
     compute.conductor.change("i", host="other", node="other-node", attempt=4)
-    compute.manager._builder.removals.remove_left(CTX, "i")
+    compute.manager.collaborators.builder.removals.remove_left(CTX, "i")
     assert compute.domains() == RUNS
 
 
@@ -57,23 +57,23 @@ def test_bug_guest_that_arrives_is_removed_before_its_row_names_this_host(comput
     fail_to_build(compute)
     come_by_a_move(compute, attempt=3)
     compute.conductor.change("i", host="other", node="other-node")
-    compute.manager._builder.removals.remove_left(CTX, "i")
+    compute.manager.collaborators.builder.removals.remove_left(CTX, "i")
     assert compute.domains() == RUNS
 
 
 def test_what_a_failed_build_has_left_is_removed_by_an_audit(compute: Compute) -> None:
     fail_to_build(compute)
-    compute.manager._builder.removals.remove_left(CTX, "i")
+    compute.manager.collaborators.builder.removals.remove_left(CTX, "i")
     assert compute.domains() == {}
-    assert compute.manager._builder.domains.left() == ()
+    assert compute.manager.collaborators.builder.domains.left() == ()
 
 
 def test_what_a_failed_build_has_left_waits_for_a_conductor(compute: Compute) -> None:
     fail_to_build(compute)
     with compute.conductor_loses("hosts_of_instances"):
-        compute.manager._builder.removals.remove_left(CTX, "i")
+        compute.manager.collaborators.builder.removals.remove_left(CTX, "i")
     assert compute.domains() == {"i": PowerState.SHUTDOWN}
-    assert compute.manager._builder.domains.left() == ("i",)
+    assert compute.manager.collaborators.builder.domains.left() == ("i",)
 
 
 def test_bug_guest_is_removed_after_its_deletion_was_given_up(compute: Compute) -> None:
@@ -90,7 +90,7 @@ def test_bug_guest_is_removed_after_its_deletion_was_given_up(compute: Compute) 
 def test_bug_guest_is_removed_for_a_verdict_on_an_earlier_one(compute: Compute, deleted: bool) -> None:
     """The verdict waited behind the phases of the move that brought the guest."""
     compute.boot("i")
-    removal = partial(compute.manager._builder.removals.remove_unexpected, CTX, "i", 1)
+    removal = partial(compute.manager.collaborators.builder.removals.remove_unexpected, CTX, "i", 1)
     if not deleted:
         come_by_a_move(compute, attempt=2)
     removal()

@@ -61,7 +61,7 @@ def test_a_build_behind_a_stuck_removal_of_its_own_instance_holds_no_thread(neve
         wait_until(lambda: conductor.instances["i"].vm_state is VmState.ACTIVE)
         hypervisor.on_call = stuck(never)
         manager.collaborators.background.run(
-            CTX, ("unexpected 1", "i"), lambda: manager._builder.removals.remove_unexpected(CTX, "i", 1)
+            CTX, ("unexpected 1", "i"), lambda: manager.collaborators.builder.removals.remove_unexpected(CTX, "i", 1)
         )
         wait_until(lambda: "destroy" in hypervisor.calls)
         boot(manager, conductor, "i", "new")
@@ -74,7 +74,7 @@ def test_deletes_of_builds_that_wait_for_an_image_end_at_once(never: threading.E
         boot(manager, conductor, "other")
         wait_until(lambda: conductor.instances["other"].vm_state is VmState.ACTIVE)
         hypervisor.wants_image = True
-        shelf = manager._builder._images
+        shelf = manager.collaborators.builder._images
         waiting: list[int] = []
 
         def wait(check: object) -> None:

@@ -14,7 +14,7 @@ def ended_builds(compute: Compute, *uuids: str) -> list[Asked]:
     queued = []
     for uuid in uuids:
         message = compute.conductor.commit_build(uuid, HOST, NODE, FLAVOR)
-        tracker = compute.manager._nodes.tracker(NODE)
+        tracker = compute.manager.collaborators.nodes.tracker(NODE)
         tracker.instance_claim(CTX, message.instance, 1, message.limits)
         report = BuildReport(ctx=CTX, instance_uuid=uuid, attempt=1, power_state=1)
         queued.append(Asked(QueuedReport(report, tracker)))
@@ -23,7 +23,7 @@ def ended_builds(compute: Compute, *uuids: str) -> list[Asked]:
 
 
 def outcomes(compute: Compute, queued: list[Asked]) -> list[Exception | None]:
-    compute.manager._builder._reports.send(queued)
+    compute.manager.collaborators.builder._reports.send(queued)
     return [entry.outcome() for entry in queued]
 
 

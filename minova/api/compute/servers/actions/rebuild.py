@@ -13,23 +13,21 @@ from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers import create, guest_data, placement_request, servers
 from minova.api.compute.servers.actions.completion import ActionStart, Complete
 from minova.api.compute.servers.boot_files import with_boot_files
+from minova.api.compute.servers.guest_data import key_pair_named
 from minova.api.compute.servers.networks.requested import access_address
 from minova.api.http import names
 from minova.api.http.call import Call
 from minova.api.http.structs import Boolean, is_true
 from minova.codecs import Decoder
 from minova.db.api_queries.instances import InstanceRow
-from minova.db.catalogue import key_pairs
 from minova.db.servers import instances
-from minova.hardware.demands import demands_of, require_agreement_of
+from minova.hardware.demands import demands_of, host_needs, require_agreement_of
 from minova.hardware.guest.keys import require_served
 from minova.objects.actions.action import Arguments
 from minova.objects.actions.rebuild import REBUILD, RebuildArguments, RebuiltServer
 from minova.objects.catalogue import disk_config
-from minova.objects.catalogue.guest_hardware import guest_hardware
 from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.image_fitness import unfit
-from minova.objects.catalogue.vif_queues import wants_queues
 
 _BOOLEAN: Decoder[Any] = Decoder(Boolean)
 # The first microversion of a field, and the first without it.
@@ -146,26 +144,22 @@ def _check_image(api: ComputeApiCollaborators, session: Session, row: InstanceRo
         )
     require_served({}, image.properties, beside=row.flavor.extra_specs)
     require_agreement_of(row.flavor, image)
-    new = demands_of(row.flavor, image, api.conf.pci.alias)
-    guest_hardware(image.properties, row.flavor.extra_specs)
-    wants_queues(row.flavor, image.properties)
+    needs = host_needs(row.flavor, image, api.conf.pci.alias)
     former = instances.by_uuids(session, [row.uuid], networks=False)[row.uuid].image
     if former is None and image.id == row.image_ref:
         return
     # The properties of the server's own image may have changed since its last build.
-    if demands_of(row.flavor, former, api.conf.pci.alias).numa_topology != new.numa_topology:
+    if demands_of(row.flavor, former, api.conf.pci.alias).numa_topology != needs.numa_topology:
         raise errors.BadRequest(
             "An instance's NUMA topology cannot be changed as part of a rebuild. The image provided is invalid for this instance."
         )
 
 
 def _key_pair(call: Call, session: Session, name: str | None) -> dict[str, Any]:
-    """Returns the user's key pair of that name; None removes the key. Raises BadRequest if there is none."""
+    """Returns the columns of the user's key pair of that name; None removes the key. Raises BadRequest if there is none."""
     if name is None:
         return {"key_name": None, "key_data": None, "key_type": None}
-    key_pair = key_pairs.find(session, call.ctx.user_id, name)
-    if key_pair is None:
-        raise errors.BadRequest("Invalid key_name provided.")
+    key_pair = key_pair_named(session, call, name)
     return {"key_name": key_pair.name, "key_data": key_pair.public_key, "key_type": key_pair.type}
 
 

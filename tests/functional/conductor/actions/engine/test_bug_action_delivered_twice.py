@@ -50,7 +50,7 @@ def test_a_stop_that_comes_again_leaves_the_started_server_alone(harness: Conduc
 
 
 def test_a_deletion_that_comes_again_leaves_the_restored_server_alone(harness: ConductorHarness) -> None:
-    harness.conductor.collaborators.deletions._conf.set_override("reclaim_instance_interval", 3600)
+    harness.settings.set_override("reclaim_instance_interval", 3600)
     uuid, deletion = harness.active(), new_request()
     harness.conductor.delete_server(deletion, instance_uuid=uuid)
     report: Any = {"instance_uuid": uuid, "action_id": harness.action_id(uuid), "host": "a"}

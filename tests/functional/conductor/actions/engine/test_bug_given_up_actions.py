@@ -226,7 +226,7 @@ def test_a_deletion_waits_for_a_compute_whose_hypervisor_is_away(harness: Conduc
 
 
 def test_a_soft_deletion_asks_a_compute_whose_hypervisor_is_away(harness: ConductorHarness) -> None:
-    harness.conductor.collaborators.deletions._conf.set_override("reclaim_instance_interval", 3600)
+    harness.settings.set_override("reclaim_instance_interval", 3600)
     uuid = harness.active()
     harness.cannot_work("a")
     harness.delete(uuid)

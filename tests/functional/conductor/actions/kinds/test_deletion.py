@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from minova import errors
+from minova.conductor.hosts.liveness import Liveness
 from minova.db import models, quotas
 from minova.objects.actions.action import ServerAction
 from minova.objects.actions.deletion import RESTORE, SOFT_DELETE
@@ -20,7 +21,7 @@ INTERVAL = 3600
 
 @pytest.fixture
 def harness(harness: ConductorHarness) -> ConductorHarness:
-    harness.conductor.collaborators.deletions._conf.set_override("reclaim_instance_interval", INTERVAL)
+    harness.settings.set_override("reclaim_instance_interval", INTERVAL)
     return harness
 
 
@@ -39,7 +40,7 @@ def soft_deleted(harness: ConductorHarness) -> str:
 
 def pass_the_interval(harness: ConductorHarness) -> None:
     """Nothing is reclaimed yet."""
-    conf = harness.conductor.collaborators.deletions._conf
+    conf = harness.settings
     conf.set_override("reclaim_instance_interval", 0)
     harness.now += INTERVAL + 1
     harness.beat("a")
@@ -169,7 +170,7 @@ def test_a_forced_deletion_during_a_restore_gives_the_quota_back(
     harness.act(uuid, "restore")
     assert counted(harness)["instances"] == 1
     if not able:
-        monkeypatch.setattr(harness.conductor.collaborators.terminate._liveness, "present_hosts", frozenset)
+        monkeypatch.setattr(Liveness, "present_hosts", lambda self: frozenset())
     harness.conductor.delete_server(new_request(), instance_uuid=uuid, force=True)
     assert counted(harness) == {"instances": 0, "cores": 0, "ram": 0}
     if able:
@@ -181,11 +182,11 @@ def test_a_forced_deletion_during_a_restore_gives_the_quota_back(
 def test_a_forced_deletion_that_fails_counts_the_server_again(harness: ConductorHarness) -> None:
     other, uuid = harness.active(), soft_deleted(harness)
     harness.conductor.delete_server(new_request(), instance_uuid=uuid, force=True)
-    terminate = harness.conductor.collaborators.terminate
+    timeout = float(harness.settings.conductor.delete_timeout)
     waited = 0.0
-    while harness.task(uuid) is not None and waited < 10 * terminate._timeout:
-        harness.now += terminate._timeout
-        waited += terminate._timeout
+    while harness.task(uuid) is not None and waited < 10 * timeout:
+        harness.now += timeout
+        waited += timeout
         harness.beat("a", "b", "c")
     assert harness.state(uuid).startswith("error/None")
     assert counted(harness)["instances"] == 2
@@ -225,7 +226,7 @@ def test_a_busy_server_can_be_restored_too(
     image = harness.instance(uuid).image_ref
     asked = harness.act(uuid, action.kind)
     if not able:
-        monkeypatch.setattr(harness.conductor.collaborators.terminate._liveness, "present_hosts", frozenset)
+        monkeypatch.setattr(Liveness, "present_hosts", lambda self: frozenset())
     harness.delete(uuid)
     if able:
         assert harness.state(uuid) == f"{vm_state}/soft-deleting on a"
@@ -308,7 +309,7 @@ def test_an_older_service_is_a_conflict_that_names_the_way_out(
     uuid = harness.active()
     monkeypatch.setattr(harness.conductor.collaborators.actions, "_levels", lambda: {"compute": "1.2"})
     if not able:
-        monkeypatch.setattr(harness.conductor.collaborators.terminate._liveness, "present_hosts", frozenset)
+        monkeypatch.setattr(Liveness, "present_hosts", lambda self: frozenset())
     with pytest.raises(errors.Conflict, match=r"older release .*compute service that runs has 1\.2.*forceDelete"):
         harness.delete(uuid)
     assert (harness.state(uuid), harness.hosts["a"].terminated) == ("active/None on a", [])
@@ -331,7 +332,7 @@ def test_a_locked_server_is_not_soft_deleted(harness: ConductorHarness) -> None:
 
 
 def test_without_an_interval_a_server_goes_at_once(harness: ConductorHarness) -> None:
-    harness.conductor.collaborators.deletions._conf.set_override("reclaim_instance_interval", 0)
+    harness.settings.set_override("reclaim_instance_interval", 0)
     uuid = harness.active()
     harness.delete(uuid)
     assert harness.state(uuid) == "active/deleting on a"
