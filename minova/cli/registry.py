@@ -29,7 +29,7 @@ COMMANDS = {
     "compute service set": "minova.cli.commands.service:ServiceSet",
     "console log show": "minova.cli.commands.server.console:ServerConsoleLog",
     "console url show": "minova.cli.commands.server.terminal:ServerConsoleUrlShow",
-    "capacity": "minova.cli.commands.server.capacity:Capacity",
+    "capacity": "minova.cli.commands.server.capacity:CapacityReport",
     "flavor create": "minova.cli.commands.flavor:FlavorCreate",
     "flavor delete": "minova.cli.commands.flavor:FlavorDelete",
     "flavor list": "minova.cli.commands.flavor:FlavorList",

@@ -12,7 +12,7 @@ from minova.objects.catalogue.image_properties import read
 from minova.objects.hosts.numa import NUMACell, NUMAPages, NUMATopology
 from minova.objects.hosts.pci import Pairs, PciDevicePool
 from minova.scheduler.hosts.record import AggregateFacts, HostRecord, ImageSupport, Metric, ServiceFacts, free_disk_mb
-from minova.simulate.scenario import Aggregate, Cell, Host, Pool, Scenario, uuid_of
+from minova.simulate.scenario import Scenario, ScenarioAggregate, ScenarioCell, ScenarioHost, ScenarioPool, uuid_of
 
 # The image properties for the same three values.
 _METRIC = Decoder(Metric)
@@ -34,12 +34,14 @@ def host_records(scenario: Scenario, service_down_time: float) -> dict[int, Host
     }
 
 
-def _aggregate(index: int, aggregate: Aggregate) -> AggregateFacts:
+def _aggregate(index: int, aggregate: ScenarioAggregate) -> AggregateFacts:
     number = index + 1 if aggregate.id is None else aggregate.id
     return AggregateFacts(number, aggregate.name, pairs(aggregate.metadata), uuid_of(f"aggregate {number}"))
 
 
-def _record(index: int, host: Host, aggregates: tuple[AggregateFacts, ...], service_down_time: float) -> HostRecord:
+def _record(
+    index: int, host: ScenarioHost, aggregates: tuple[AggregateFacts, ...], service_down_time: float
+) -> HostRecord:
     stats = {key: value if value is None else str(value) for key, value in host.stats.items()}
     counted = _counted(index, stats)
     instances = _instances(host)
@@ -105,7 +107,7 @@ def _counted(index: int, stats: Mapping[str, str | None]) -> Callable[[str], int
     return counted
 
 
-def _instances(host: Host) -> dict[str, Pairs]:
+def _instances(host: ScenarioHost) -> dict[str, Pairs]:
     """Returns the image properties of each instance."""
     named = {**{name: {} for name in host.instances}, **host.instance_images}
     return {uuid_of(name): pairs(properties) for name, properties in named.items()}
@@ -138,11 +140,11 @@ def _metric(index: int, number: int, metric: Mapping[str, Any]) -> Metric:
         raise errors.BadRequest(f"hosts[{index}].metrics[{number}]: {error}") from None
 
 
-def _topology(cells: Sequence[Cell] | None) -> NUMATopology | None:
+def _topology(cells: Sequence[ScenarioCell] | None) -> NUMATopology | None:
     return NUMATopology(tuple(_cell(cell) for cell in cells)) if cells else None
 
 
-def _cell(cell: Cell) -> NUMACell:
+def _cell(cell: ScenarioCell) -> NUMACell:
     return NUMACell(
         id=cell.id,
         cpuset=frozenset(cell.cpuset),
@@ -164,7 +166,7 @@ def _sets(lists: Iterable[Iterable[int]]) -> tuple[frozenset[int], ...]:
     return tuple(frozenset(cpus) for cpus in lists)
 
 
-def _pool(pool: Pool) -> PciDevicePool:
+def _pool(pool: ScenarioPool) -> PciDevicePool:
     return PciDevicePool(
         vendor_id=pool.vendor_id,
         product_id=pool.product_id,

@@ -12,7 +12,7 @@ from minova.objects.catalogue.instance_group import InstanceGroup
 from minova.objects.hosts.pci import InstancePCIRequest
 from minova.objects.requests.request_spec import Destination, PlacementFilter, RequestSpec, Retry
 from minova.simulate.hosts import pairs
-from minova.simulate.scenario import Group, ScenarioPciRequest, ScenarioRequest, Target, uuid_of
+from minova.simulate.scenario import Group, ScenarioPciRequest, ScenarioRequest, ScenarioTarget, uuid_of
 
 # A scenario has no Placement: every host is a candidate.
 EVERYWHERE = PlacementFilter(resources={})
@@ -93,7 +93,7 @@ def _of_ports(ports: Sequence[ScenarioPciRequest]) -> tuple[InstancePCIRequest, 
     )
 
 
-def _destination(target: Target | None) -> Destination | None:
+def _destination(target: ScenarioTarget | None) -> Destination | None:
     """A cell counts even if another one may be chosen: then the cell is preferred."""
     if target is None:
         return None

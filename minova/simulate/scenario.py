@@ -21,14 +21,14 @@ Text = str | int | float | bool
 Properties = dict[str, Any]
 
 
-class Pages(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ScenarioPages(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     size_kb: int
     total: int
     used: int = 0
     reserved: int = 0
 
 
-class Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ScenarioCell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     id: int = 0
     cpuset: list[int] = []
     pcpuset: list[int] = []
@@ -38,10 +38,10 @@ class Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     pinned_cpus: list[int] = []
     siblings: list[list[int]] = []
     socket: int | None = None
-    mempages: list[Pages] = []
+    mempages: list[ScenarioPages] = []
 
 
-class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ScenarioPool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     vendor_id: str = ""
     product_id: str = ""
     dev_type: str = "type-PCI"
@@ -50,7 +50,7 @@ class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     tags: dict[str, Text] = {}
 
 
-class Host(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ScenarioHost(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """memory in MB, disk in GB; `heartbeat_age` in seconds."""
 
     host: str
@@ -79,11 +79,11 @@ class Host(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     heartbeat_age: float = 0
     instances: list[str] = []
     instance_images: dict[str, Properties] = {}
-    numa: list[Cell] | None = None
-    pci_pools: list[Pool] = []
+    numa: list[ScenarioCell] | None = None
+    pci_pools: list[ScenarioPool] = []
 
 
-class Aggregate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ScenarioAggregate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     id: int | None = None
     name: str = ""
     hosts: list[str] = []
@@ -117,7 +117,7 @@ class ScenarioPciRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     numa_policy: str | None = None
 
 
-class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ScenarioTarget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     cell: str | None = None
     allow_cross_cell_move: bool = False
     host: str | None = None
@@ -133,7 +133,7 @@ class ScenarioRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     flavor: Size
     image: Properties | None = None
     image_id: str | None = None
-    requested_destination: Target | None = None
+    requested_destination: ScenarioTarget | None = None
     hints: Properties | None = None
     availability_zone: str | None = None
     ignore_hosts: list[str] | None = None
@@ -150,8 +150,8 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     filters: list[str] | str | None = None
     config: dict[str, Any] = {}
-    aggregates: list[Aggregate] = []
-    hosts: list[Host] = []
+    aggregates: list[ScenarioAggregate] = []
+    hosts: list[ScenarioHost] = []
     requests: list[ScenarioRequest] = []
     seed: Any = None
 

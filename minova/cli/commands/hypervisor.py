@@ -13,7 +13,7 @@ from minova.cli.base import Lister, ShowOne
 from minova.cli.client import COMPUTE, Json
 from minova.cli.output import hypervisors
 from minova.cli.output.columns import KeyValues
-from minova.cli.output.hypervisors import Cells, Devices, Moves, Pools, Ports, Servers, UnexpectedGuests
+from minova.cli.output.hypervisors import Cells, Devices, Moves, PoolLines, PortLines, ServerLines, UnexpectedGuests
 from minova.cli.output.usage_bar import Bar, Used
 from minova.cli.parser import add_paging
 
@@ -155,12 +155,12 @@ def _contents(overview: Json) -> Json:
     names = {server["id"]: server["name"] for server in overview["servers"]}
     shown: Json = {
         "numa_cells": Cells(overview["numa_cells"]),
-        "pci_device_pools": Pools(overview["pci_device_pools"]),
+        "pci_device_pools": PoolLines(overview["pci_device_pools"]),
         "pci_devices": Devices(overview["pci_devices"], names),
-        "servers": Servers(overview["servers"]),
+        "servers": ServerLines(overview["servers"]),
         # An older minova-api does not return it.
         "bridges": KeyValues(overview.get("bridges") or {}),
-        "ports": Ports(overview.get("ports") or [], names),
+        "ports": PortLines(overview.get("ports") or [], names),
     }
     if overview.get("unexpected_guests"):
         shown["unexpected_guests"] = UnexpectedGuests(overview["unexpected_guests"])

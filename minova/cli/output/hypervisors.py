@@ -33,7 +33,7 @@ def _pages(pages: Json) -> str:
     return f"{pages['size_kb']} KiB pages: {pages['used']} of {pages['total']} used{kept}"
 
 
-class Pools(Lines):
+class PoolLines(Lines):
     def line(self, item: Json) -> str:
         return f"{_kind(item)}: {item['count']} free{_tags(item)}"
 
@@ -51,14 +51,14 @@ class Devices(Lines):
         return f"{item['address']} {_kind(item)}: {item['status']}{whose}"
 
 
-class Servers(Lines):
+class ServerLines(Lines):
     def line(self, item: Json) -> str:
         doing = f" ({item['task_state']})" if item["task_state"] else ""
         size = f"{item['vcpus']} vCPUs, {item['memory_mb']} MB, {item['disk_gb']} GB"
         return f"{item['id']} {item['name']}: {item['status']}{doing}, {size}"
 
 
-class Ports(Lines):
+class PortLines(Lines):
     """`servers`: names by id."""
 
     def __init__(self, ports: Any, servers: dict[str, str]) -> None:

@@ -171,18 +171,18 @@ def fields(server: Json, names: Names) -> dict[str, Any]:
     if server.get("status") in WITH_PROGRESS and "progress" in server:
         shown["progress"] = server["progress"]
     if server.get("fault"):
-        shown["fault"] = Fault(server["fault"])
+        shown["fault"] = ServerFault(server["fault"])
     return shown
 
 
-class Fault(KeyValues):
+class ServerFault(KeyValues):
     """A fault: the reason on a terminal; code, message and time in machine-readable formats."""
 
     def human_readable(self) -> str:
         return printable(fault_text({"fault": self._value}) or "")
 
 
-class Networks(FormattableColumn[dict[str, list[str]]]):
+class ServerNetworks(FormattableColumn[dict[str, list[str]]]):
     """Networks: `front=10.0.0.5, fd00::5; back=10.1.0.2` on a terminal; addresses by network in machine-readable
     formats.
     """
@@ -201,7 +201,7 @@ def row(server: Json, names: Names, *, long: bool) -> tuple[Any, ...]:
         server["name"],
         server["status"],
         server.get(TASK_STATE),
-        Networks(networks(server)),
+        ServerNetworks(networks(server)),
         server.get(HOST),
         names.image(server),
         names.flavor(server),

@@ -27,7 +27,7 @@ from minova.scheduler.drivers.request import Request
 from minova.scheduler.hosts.nova_view import NovaHostState
 from minova.scheduler.hosts.table import HostTable
 from minova.scheduler.refresh.host_source import HostSource
-from minova.scheduler.weights import weigh
+from minova.scheduler.weights import WeighedHost, weigh
 from minova.service import PeriodicTask
 
 # The microversion of Placement that defines the format of the passed allocation requests.
@@ -62,13 +62,6 @@ class Scheduler:
     def hosts_up(self, context: Any, topic: str) -> list[str]:
         """Names of the hosts whose compute service is up."""
         return [state.host for state in self.host_manager.get_all_host_states(context) if not _down(state.service)]
-
-
-class WeighedHost(NamedTuple):
-    """As Nova has it."""
-
-    obj: Any
-    weight: float
 
 
 class DriverHostState(NovaHostState):

@@ -13,7 +13,7 @@ from minova.cli.parser import positive
 SHOWN = 50
 
 
-class Capacity(ReportCommand):
+class CapacityReport(ReportCommand):
     """Show how many more servers of a flavor fit, where, and what runs out first (administrators).
 
     Takes the options of 'server create' that decide where a server goes. Writes nothing.

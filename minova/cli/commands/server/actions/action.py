@@ -25,7 +25,7 @@ class Goal(NamedTuple):
     done: str
 
 
-class ServerAction(Command):
+class ServerActionCommand(Command):
     """`key`: in the body of the request; `status`: the server's when it is done, None: any; `done`: what the help says of it."""
 
     key: ClassVar[str]

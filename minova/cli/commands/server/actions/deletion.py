@@ -7,7 +7,7 @@ from functools import partial
 from minova.cli import find
 from minova.cli.base import Command
 from minova.cli.client import COMPUTE, Client, Json, part
-from minova.cli.commands.server.actions.action import ServerAction, add_all_projects, find_all
+from minova.cli.commands.server.actions.action import ServerActionCommand, add_all_projects, find_all
 from minova.cli.errors import ApiError, CliError
 from minova.cli.parser import add_wait
 from minova.cli.wait import Progress, TimedOut, wait_until_gone
@@ -55,7 +55,7 @@ class ServerDelete(Command):
             raise
 
 
-class ServerRestore(ServerAction):
+class ServerRestore(ServerActionCommand):
     """Restore servers that were deleted a while ago, if the cloud keeps them so long."""
 
     key = "restore"

@@ -4,13 +4,13 @@ import argparse
 from typing import Any
 
 from minova.cli.client import COMPUTE, Client, Json, part
-from minova.cli.commands.server.actions.action import ServerAction
+from minova.cli.commands.server.actions.action import ServerActionCommand
 
 # From this version on no host is forced. From 2.95 on a server is stopped at its new host.
 VERSION = "2.68"
 
 
-class PreviewedAction(ServerAction):
+class PreviewedAction(ServerActionCommand):
     """An action that moves servers: with --dry-run it shows where they would go."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from minova.cli import find
 from minova.cli.client import Client, Json
-from minova.cli.commands.server.actions.action import ServerAction
+from minova.cli.commands.server.actions.action import ServerActionCommand
 from minova.cli.commands.server.actions.evacuate import VERSION, PreviewedAction, add_dry_run
 from minova.cli.errors import CliError
 
@@ -29,7 +29,7 @@ class ServerResize(PreviewedAction):
         return {"flavorRef": find.flavor(self.client, parsed_args.flavor)["id"]}
 
 
-class ServerResizeConfirm(ServerAction):
+class ServerResizeConfirm(ServerActionCommand):
     """Confirm a resize or a migration of servers: their earlier hosts remove what they have kept."""
 
     key = "confirmResize"
@@ -37,7 +37,7 @@ class ServerResizeConfirm(ServerAction):
     done = "confirmed"
 
 
-class ServerResizeRevert(ServerAction):
+class ServerResizeRevert(ServerActionCommand):
     """Revert a resize or a migration of servers: they go back to their earlier hosts and sizes. What they have written since is lost."""
 
     key = "revertResize"

@@ -3,10 +3,10 @@
 import argparse
 from typing import Any
 
-from minova.cli.commands.server.actions.action import ServerAction
+from minova.cli.commands.server.actions.action import ServerActionCommand
 
 
-class ServerStop(ServerAction):
+class ServerStop(ServerActionCommand):
     """Stop servers: their guests shut down, and keep their disks and their place."""
 
     key = "os-stop"
@@ -14,7 +14,7 @@ class ServerStop(ServerAction):
     done = "stopped"
 
 
-class ServerStart(ServerAction):
+class ServerStart(ServerActionCommand):
     """Start servers that are stopped."""
 
     key = "os-start"
@@ -22,7 +22,7 @@ class ServerStart(ServerAction):
     done = "started"
 
 
-class ServerReboot(ServerAction):
+class ServerReboot(ServerActionCommand):
     """Reboot servers."""
 
     key = "reboot"
@@ -43,7 +43,7 @@ class ServerReboot(ServerAction):
         return {"type": parsed_args.type}
 
 
-class ServerPause(ServerAction):
+class ServerPause(ServerActionCommand):
     """Pause servers: their guests keep memory and place, and do not run."""
 
     key = "pause"
@@ -51,7 +51,7 @@ class ServerPause(ServerAction):
     done = "paused"
 
 
-class ServerUnpause(ServerAction):
+class ServerUnpause(ServerActionCommand):
     """Let servers that are paused run on."""
 
     key = "unpause"
@@ -59,7 +59,7 @@ class ServerUnpause(ServerAction):
     done = "unpaused"
 
 
-class ServerSuspend(ServerAction):
+class ServerSuspend(ServerActionCommand):
     """Suspend servers: the memory of their guests is written to the host's disk."""
 
     key = "suspend"
@@ -67,7 +67,7 @@ class ServerSuspend(ServerAction):
     done = "suspended"
 
 
-class ServerResume(ServerAction):
+class ServerResume(ServerActionCommand):
     """Let servers that are suspended run on."""
 
     key = "resume"
@@ -75,7 +75,7 @@ class ServerResume(ServerAction):
     done = "resumed"
 
 
-class ServerDumpCreate(ServerAction):
+class ServerDumpCreate(ServerActionCommand):
     """Interrupt the guests of servers (NMI), so that they write a crash dump if they are set up to."""
 
     key = "trigger_crash_dump"

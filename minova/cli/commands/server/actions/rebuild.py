@@ -5,13 +5,13 @@ from typing import Any
 
 from minova.cli import find
 from minova.cli.client import COMPUTE, Json, part
-from minova.cli.commands.server.actions.action import ServerAction
+from minova.cli.commands.server.actions.action import ServerActionCommand
 from minova.cli.commands.server.create.command import user_data
 from minova.cli.output.columns import printable
 from minova.cli.parser import key_value
 
 
-class ServerRebuild(ServerAction):
+class ServerRebuild(ServerActionCommand):
     """Give servers new disks, from an image, and what else is named; addresses, size and place stay. What is on the disks is lost."""
 
     key = "rebuild"

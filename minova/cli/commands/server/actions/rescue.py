@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from minova.cli import find
-from minova.cli.commands.server.actions.action import ServerAction
+from minova.cli.commands.server.actions.action import ServerActionCommand
 
 HINT = (
     "Without --image a server is rescued with the cloud's rescue image, or else with its own image. A disk of its own image has the "
@@ -15,7 +15,7 @@ HINT = (
 )
 
 
-class ServerRescue(ServerAction):
+class ServerRescue(ServerActionCommand):
     """Rescue servers: their guests boot from a fresh disk, and their root disk is the second one."""
 
     key = "rescue"
@@ -38,7 +38,7 @@ class ServerRescue(ServerAction):
         return super().take_action(parsed_args)
 
 
-class ServerUnrescue(ServerAction):
+class ServerUnrescue(ServerActionCommand):
     """Let servers that are rescued boot from their root disk again."""
 
     key = "unrescue"

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from minova.cli.client import COMPUTE, Json, part
-from minova.cli.commands.server.actions.action import Goal, ServerAction
+from minova.cli.commands.server.actions.action import Goal, ServerActionCommand
 from minova.cli.wait import Progress
 
 
-class ServerShelve(ServerAction):
+class ServerShelve(ServerActionCommand):
     """Shelve servers: their guests are stopped, and their root disks become images. Clouds remove them from their hosts at once, or later."""
 
     key = "shelve"
@@ -57,7 +57,7 @@ SHELVED = Goal("shelve", STATUSES, ServerShelve.done)
 OFFLOADED = Goal("shelveOffload", frozenset({"SHELVED_OFFLOADED"}), "removed from its host")
 
 
-class ServerUnshelve(ServerAction):
+class ServerUnshelve(ServerActionCommand):
     """Unshelve servers: their guests run again, on their hosts or, where they were removed from them, on others."""
 
     key = "unshelve"
