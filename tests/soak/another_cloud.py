@@ -12,17 +12,19 @@ from minova.db.models import ComputeNode, Instance, Service
 from tests.cluster import wait_for
 from tests.integration.deployment import Executable
 from tests.soak.cloud import STARTED_WITHIN, Cloud
+from tests.soak.journal import Journal
 
-# What a service says of a cloud that is not its own.
-WORDS = "belongs to the cloud"
+# What a service says of a database, and of a conductor, that is not of its own cloud.
+DATABASE_WORDS, CONDUCTOR_WORDS = "belongs to the cloud", "The message is of the cloud"
 OWN_HOST = "another-conductor"
 
 
 class AnotherCloud:
     """It has a conductor and a database, and no guests. Safe for threads: one service is misled at a time."""
 
-    def __init__(self, cloud: Cloud) -> None:
+    def __init__(self, cloud: Cloud, journal: Journal) -> None:
         self._cloud = cloud
+        self._journal = journal
         self._lock = threading.Lock()
         self._file = cloud.folder / "another" / "minova.sqlite"
         self._conductor: Executable | None = None
@@ -33,14 +35,17 @@ class AnotherCloud:
         with self._lock:
             self._open().stop()
             database, images = _content(self._file), self._cloud.stored_images()
+            # An API serves reads of the other cloud, which knows no server of this one.
+            self._journal.is_misled.set()
             self._cloud.kill(name)
             try:
-                self._cloud.mislead(name, WORDS, database_url=f"sqlite:///{self._file}")
+                self._cloud.mislead(name, DATABASE_WORDS, database_url=f"sqlite:///{self._file}")
                 time.sleep(seconds)
                 assert _content(self._file) == database, f"{name} has changed another cloud's database"
                 assert self._cloud.stored_images() >= images, f"{name} has removed images at another cloud's database"
             finally:
                 self._cloud.lead_back(name)
+                self._journal.is_misled.clear()
 
     def mislead_compute(self, name: str, seconds: float) -> None:
         """It is started with the broker of the other cloud, whose conductor answers it."""
@@ -51,7 +56,7 @@ class AnotherCloud:
             self._cloud.kill(name)
             guests = self._cloud.books(name)
             try:
-                self._cloud.mislead(name, WORDS, transport_url=self._transport_url)
+                self._cloud.mislead(name, CONDUCTOR_WORDS, transport_url=self._transport_url)
                 time.sleep(seconds)
                 assert self._cloud.books(name) == guests, f"{name} has changed guests for another cloud"
                 assert self._known() == [], f"another cloud has rows of {name}"

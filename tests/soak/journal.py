@@ -45,6 +45,8 @@ class Journal:
         self.losses: list[Loss] = []
         # Set while the cloud takes no changes because its database has lost some.
         self.is_recovering = threading.Event()
+        # Set while an API may be at another cloud's database.
+        self.is_misled = threading.Event()
         # Guests that ran when the database went back in time, by the servers' UUIDs, and what operators adopted since.
         self.guests: dict[str, Guest] = {}
         self.adopted: set[str] = set()

@@ -124,7 +124,7 @@ def run(
                 user.start()
             journal.image_uploaded(image)
             recovery = Recovery(cloud, journal, database, lambda: all(user.is_ready.is_set() for user in users))
-            striker = _storm(Striker(cloud, recovery), cloud, faults, seconds, tell)
+            striker = _storm(Striker(cloud, recovery, journal), cloud, faults, seconds, tell)
             tell("quiet")
             wrong, took = _quiet(cloud, database, journal, users, watch)
             with database.read() as session:

@@ -11,6 +11,7 @@ from tests.cluster import wait_for
 from tests.soak.another_cloud import AnotherCloud
 from tests.soak.cloud import Cloud
 from tests.soak.gate import Gate
+from tests.soak.journal import Journal
 from tests.soak.plan import BACK_IN_TIME, COMPUTES, NOT_BESIDE_OLD_CONDUCTORS, NOT_WHILE_BACK_IN_TIME, Fault
 from tests.soak.recovery import Recovery
 
@@ -21,10 +22,10 @@ FORCED_WITHIN = 240.0
 class Striker:
     """Each fault has a thread of its own, which ends when all is put right."""
 
-    def __init__(self, cloud: Cloud, recovery: Recovery) -> None:
+    def __init__(self, cloud: Cloud, recovery: Recovery, journal: Journal) -> None:
         self._cloud = cloud
         self._recovery = recovery
-        self._another = AnotherCloud(cloud)
+        self._another = AnotherCloud(cloud, journal)
         self._gate = Gate()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
