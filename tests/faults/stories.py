@@ -1,6 +1,7 @@
 """Stories of servers that move, told through the real API: who asks for what, in which order and after which time, comes from a seed.
 
 Requests overlap: the next one comes while the work of others goes on. Hosts lose their power and return, also in the middle of moves.
+In every second story an older backup of the database is restored once or more, and an operator brings it together with the hosts.
 """
 
 from collections import Counter
@@ -13,12 +14,14 @@ from sqlalchemy import ColumnElement, select, true
 from sqlalchemy.orm import Session
 
 from minova.api.app import make_app
+from minova.conductor.tasks.history import CONFIRM
 from minova.contracts.compute import ComputeApi
 from minova.db import quotas
 from minova.db.models import Instance, Migration, Service, Task
 from minova.objects.servers.states import PowerState
 from tests.faults.cloud import Cloud
 from tests.faults.mover import PROMPT
+from tests.faults.restores import have_reported, in_transit, recover
 from tests.faults.storms import DOUBLE
 from tests.faults.test_crash_table import unfinished
 from tests.faults.test_evacuation import power_back, power_cut
@@ -49,6 +52,10 @@ class Story:
             driver.between_rounds = lambda: self.world.run(1.0)
         self.told: list[str] = []
         self.miscounted: list[str] = []
+        # Guests that ended when the database went back in time.
+        self.died: list[str] = []
+        self._rules = RULES + BACK_IN_TIME if seed % 2 else RULES
+        self._has_backup = False
         self.counts: Counter[str] = Counter()
         # Hosts without power, and those that are back and not yet in service.
         self.down: list[str] = []
@@ -88,7 +95,7 @@ class Story:
             self.boot()
         self.world.run(5.0)
         for _ in range(ACTS):
-            random.choice(RULES)(self)
+            random.choice(self._rules)(self)
             self.world.run(random.uniform(*PAUSES))
         self.settle()
 
@@ -166,6 +173,47 @@ class Story:
             if status == 200:
                 self.returned.remove(host)
 
+    def back_up(self) -> None:
+        self.cloud.back_up()
+        self._has_backup = True
+        self._note("back up", "", 0)
+
+    def go_back(self) -> None:
+        """The last backup is restored, some acts old. All hosts have power, so that they report, and none is forced down by the
+        database of then without being so in reality.
+        """
+        if not self._has_backup:
+            self.back_up()
+            return
+        self.host_up()
+        before = self.cloud.running() - in_transit(self.cloud)
+        self.cloud.restore()
+        self._note("restore", "", 0)
+        self.world.run(CONFIRM + 20.0)
+        until = self.world.now + QUIET
+        while self.cloud.safe_since() is not None and not have_reported(self.cloud) and self.world.now < until:
+            self.world.run(5.0)
+        self._look_for_dead(before)
+        if self.cloud.safe_since() is not None:
+            recover(self.cloud)
+        self._note("recovered", "", 0)
+        self.world.run(30.0)
+        self._look_for_dead(before)
+        self.returned = [*self.cloud.hosts]
+        with self.cloud.db.read() as session:
+            known = set(session.scalars(select(Instance.uuid)))
+            alive = session.scalars(select(Instance.uuid).where(Instance.deleted_at.is_(None))).all()
+        # Not built yet, or deleted: users ask for it again.
+        self.cloud.acknowledged &= known
+        for server in sorted({*alive} & self.cloud.delete_asked):
+            self._delete(server)
+
+    def _look_for_dead(self, before: set[tuple[str, str]]) -> None:
+        dead = before - self.cloud.running() - in_transit(self.cloud)
+        self.died += [
+            f"{uuid} ran on {host} when the database went back in time, and does not any more" for host, uuid in dead
+        ]
+
     def _force(self, host: str, *, down: bool) -> int:
         with self.cloud.db.read() as session:
             uuid = session.scalar(select(Service.uuid).where(Service.host == host))
@@ -234,6 +282,7 @@ class Story:
             wanted = quotas.counted(session, self._project(session), has)
         wrong_usages = [f"usage {has}, not {wanted}"] if has != wanted else []
         return [
+            *self.died,
             *self.miscounted,
             *self.cloud.violations(),
             *unfinished(self.cloud),
@@ -285,6 +334,10 @@ LIKELY: dict[str, Callable[[Story], ColumnElement[bool]]] = {
     "os-start": _in_state("stopped"),
     "evacuate": lambda story: Instance.host.in_(story.down),
 }
+
+
+# Of every second story.
+BACK_IN_TIME: tuple[Callable[[Story], None], ...] = (*(Story.back_up,) * 3, *(Story.go_back,) * 4)
 
 
 def _act(action: str) -> Callable[[Story], None]:
