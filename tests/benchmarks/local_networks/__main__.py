@@ -17,6 +17,9 @@ from minova.virt.namespaces.network import host_of, network_of
 from tests.benchmarks.command_line import Option, parse
 from tests.servers.libvirtd import Libvirtd
 
+# Of each thread, on x86.
+STACK_KIB = 16
+
 
 def vif(number: int) -> Vif:
     """The interface of a guest; each network has one."""
@@ -51,6 +54,14 @@ def memory_mb() -> float:
     return float(sum(each.memory_full_info().pss for each in found)) / (1 << 20)
 
 
+def of_processes() -> tuple[int, float]:
+    """The number of dnsmasq processes, and what the kernel has for them: page tables and stacks, in MB."""
+    found = [each for each in psutil.process_iter(["name"]) if each.info["name"] == "dnsmasq"]
+    said = [Path(f"/proc/{each.pid}/status").read_text() for each in found]
+    tables = [int(text.partition("VmPTE:")[2].split()[0]) for text in said if "VmPTE:" in text]  # a zombie has none
+    return len(tables), (sum(tables) + STACK_KIB * len(tables)) / 1024
+
+
 def kernel_mb() -> dict[str, float]:
     """What the kernel has for itself, by kinds; other work on the machine changes it, too."""
     kinds = ("SUnreclaim", "Percpu", "VmallocUsed", "KernelStack", "PageTables")
@@ -81,7 +92,7 @@ def main() -> None:
         Option("former", False, False, "as release 0.1.0 made them"),
     )
     vifs = [vif(number) for number in range(chosen.networks)]
-    idle = memory_mb()
+    idle, idle_processes = memory_mb(), of_processes()
     with Libvirtd(networks=True) as server:
         connection = libvirt.open(server.uri)
         host = of_this_host("", server.proc_net)
@@ -95,7 +106,7 @@ def main() -> None:
                 assert entry is not None
                 host.enter(one.network_id, entry)
         made = time.monotonic() - begun
-        memory = memory_mb() - idle
+        memory, processes = memory_mb() - idle, of_processes()
         more = f"kernel MB: {grown(kernel_mb(), kernel, 5)}; slab MB: {grown(slab_mb(), slab, 12)}"
         begun = time.monotonic()
         assert host.broken() == {}
@@ -109,6 +120,8 @@ def main() -> None:
         assert not (Path("/sys/class/net") / bridge_name(vifs[0].network_id)).exists()
         connection.close()
     print(f"made {made:.1f} s, dnsmasq {memory:.1f} MB, proved {proved:.2f} s, removed {removed:.1f} s")
+    tables = processes[1] - idle_processes[1]
+    print(f"{processes[0] - idle_processes[0]} dnsmasq processes, their page tables and stacks {tables:.1f} MB")
     print(more)
 
 
