@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn, cast
+from typing import NamedTuple, NoReturn, cast
 
 from oslo_config import cfg
 
@@ -139,27 +139,8 @@ def make_manager(
     monitors = Monitors(conf.compute_monitors, guarded, source=conf.compute_driver, clock=clock)
     nodes = Nodes(settings_from(conf, host), guarded, guarded_conductor, monitors.metrics, repeat, records.all)
     power_states = PowerStates(host, guarded_conductor, guarded.guest_state)
-    builder = Builder(
-        host,
-        guarded,
-        guarded_conductor,
-        images,
-        nodes,
-        clock=ticks,
-        check=gate.check,
-        repeat=repeat,
-        fresh_claim=fresh_claim,
-        vif_plug_waiter=VifPlugWaiter(
-            host,
-            guarded_conductor,
-            timeout=float(conf.vif_plugging_timeout),
-            is_fatal=conf.vif_plugging_is_fatal,
-            clock=ticks,
-            repeat=repeat,
-        ),
-        records=records,
-        stops=CleanStops(guarded, lambda: float(conf.shutdown_timeout), clock=ticks),
-    )
+    common = _Common(conf, host, guarded, guarded_conductor, images, ticks, repeat)
+    builder = _builder(common, nodes, records, gate, fresh_claim)
     background = Background(workers, builder, safe_mode)
     progress = ActionProgress(host, guarded_conductor, clock=ticks, repeat=repeat, repeated=repeated)
     snapshots = Snapshots(
@@ -175,21 +156,22 @@ def make_manager(
         ticks=ticks,
     )
     bases = BaseImages(host, guarded, guarded_conductor, images)
+    operations = Operations(
+        conf,
+        host,
+        guarded,
+        guarded_conductor,
+        images,
+        snapshots,
+        progress,
+        builder.removals,
+        secrets,
+        builder.vif_plug_waiter,
+        bases,
+    )
     actions = InstanceActions(
         host,
-        Operations(
-            conf,
-            host,
-            guarded,
-            guarded_conductor,
-            images,
-            snapshots,
-            progress,
-            builder.removals,
-            secrets,
-            builder.vif_plug_waiter,
-            bases,
-        ),
+        operations,
         guarded.power_state,
         guarded_conductor,
         nodes,
@@ -200,22 +182,6 @@ def make_manager(
         repeat=repeat,
         results=results,
         clock=ticks,
-    )
-    move_images = MoveImages(host, guarded, guarded_conductor, images)
-    move_records = MoveRecords(guarded, nodes, records)
-    cold = ColdPhases(conf, host, guarded, move_images, nodes, move_records, builder.vif_plug_waiter)
-    live = LivePhases(
-        host, guarded, guarded_conductor, move_images, nodes, move_records, builder.vif_plug_waiter, ticks
-    )
-    moves = MoveRunner(
-        host,
-        guarded_conductor,
-        builder.domains,
-        {**cold.phases(), **live.phases()},
-        {**cold.reported(), **live.reported()},
-        given_up={**cold.given_up(), **live.given_up()},
-        clock=ticks,
-        repeat=repeat,
     )
     guest_starts = GuestStarts(
         guarded,
@@ -251,25 +217,15 @@ def make_manager(
         power_states=power_states,
         builder=builder,
         actions=actions,
-        moves=moves,
+        moves=_move_runner(common, nodes, records, builder),
         snapshots=snapshots,
         auditor=auditor,
         adoptions=adoptions,
         interfaces=interfaces,
         guest_reports=guest_reports,
         precaching=Precaching(images, DaemonPool("image caching", 1).spawn, check=gate.check, ticks=ticks),
-        periodic_tasks=PeriodicTasks(
-            conf,
-            guarded,
-            guarded_conductor,
-            builder,
-            auditor,
-            power_states,
-            interfaces,
-            guest_reports,
-            GuestsInTrouble(conf, guarded, nodes, builder.domains, background, clock=ticks),
-            host=host,
-            background=background,
+        periodic_tasks=_periodic_tasks(
+            common, nodes, builder, auditor, power_states, interfaces, guest_reports, background
         ),
     )
     return ComputeManager(
@@ -281,6 +237,88 @@ def make_manager(
         learn_levels=learn_levels,
         safe_mode=safe_mode,
         membership=CloudMembership(safe_mode, witness or Witness(None), learn=learn_cloud, ticks=ticks),
+    )
+
+
+class _Common(NamedTuple):
+    """Arguments of most parts of a compute. `driver` and `conductor` pass through the gate."""
+
+    conf: cfg.ConfigOpts
+    host: str
+    driver: ComputeDriver
+    conductor: ConductorApi
+    images: ImageSource
+    ticks: Callable[[], float]
+    repeat: ConductorRetry
+
+
+def _builder(common: _Common, nodes: Nodes, records: GuestRecords, gate: ShutdownGate, fresh_claim: float) -> Builder:
+    conf, host, driver, conductor, images, ticks, repeat = common
+    waiter = VifPlugWaiter(
+        host,
+        conductor,
+        timeout=float(conf.vif_plugging_timeout),
+        is_fatal=conf.vif_plugging_is_fatal,
+        clock=ticks,
+        repeat=repeat,
+    )
+    return Builder(
+        host,
+        driver,
+        conductor,
+        images,
+        nodes,
+        clock=ticks,
+        check=gate.check,
+        repeat=repeat,
+        fresh_claim=fresh_claim,
+        vif_plug_waiter=waiter,
+        records=records,
+        stops=CleanStops(driver, lambda: float(conf.shutdown_timeout), clock=ticks),
+    )
+
+
+def _move_runner(common: _Common, nodes: Nodes, records: GuestRecords, builder: Builder) -> MoveRunner:
+    conf, host, driver, conductor, images, ticks, repeat = common
+    move_images = MoveImages(host, driver, conductor, images)
+    move_records = MoveRecords(driver, nodes, records)
+    cold = ColdPhases(conf, host, driver, move_images, nodes, move_records, builder.vif_plug_waiter)
+    live = LivePhases(host, driver, conductor, move_images, nodes, move_records, builder.vif_plug_waiter, ticks)
+    return MoveRunner(
+        host,
+        conductor,
+        builder.domains,
+        {**cold.phases(), **live.phases()},
+        {**cold.reported(), **live.reported()},
+        given_up={**cold.given_up(), **live.given_up()},
+        clock=ticks,
+        repeat=repeat,
+    )
+
+
+def _periodic_tasks(
+    common: _Common,
+    nodes: Nodes,
+    builder: Builder,
+    auditor: Auditor,
+    power_states: PowerStates,
+    interfaces: Interfaces,
+    guest_reports: GuestReporter,
+    background: Background,
+) -> PeriodicTasks:
+    conf, host, driver, conductor, *_ = common
+    return PeriodicTasks(
+        conf,
+        driver,
+        conductor,
+        builder,
+        auditor,
+        power_states,
+        interfaces,
+        guest_reports,
+        GuestsInTrouble(conf, driver, nodes, builder.domains, background, clock=common.ticks),
+        host=host,
+        background=background,
     )
 
 
