@@ -268,12 +268,12 @@ def _made(find: Find, argument: str) -> Look:
     """The argument has the things, with the IDs that the API has made for them. All were made in one transaction."""
 
     def look(session: Session, repeated: RepeatedCall) -> ExecutedCall | None:
-        asked = repeated.arguments[argument]
-        is_one = not isinstance(asked, tuple)
-        found = [find(session, getattr(each, "port", each).id) for each in ((asked,) if is_one else asked)]
-        if any(each is None for each in found):
+        value = repeated.arguments[argument]
+        is_one = not isinstance(value, tuple)
+        stored = [find(session, getattr(each, "port", each).id) for each in ((value,) if is_one else value)]
+        if any(each is None for each in stored):
             return None
-        return ExecutedCall(found[0] if is_one else tuple(found))
+        return ExecutedCall(stored[0] if is_one else tuple(stored))
 
     return look
 

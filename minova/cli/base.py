@@ -96,8 +96,8 @@ class Lister(cliff.lister.Lister, Command):
     ) -> tuple[list[str], list[bool] | None]:
         """As cliff does, which leaves out unknown columns without a word as long as it knows one."""
         chosen = super()._generate_columns_and_selector(parsed_args, column_names)
-        known = {self._normalize_column_name(name) for name in column_names}
-        unknown = [name for name in parsed_args.columns if self._normalize_column_name(name) not in known]
+        known_columns = {self._normalize_column_name(name) for name in column_names}
+        unknown = [name for name in parsed_args.columns if self._normalize_column_name(name) not in known_columns]
         if unknown:
             more = " --long has more." if getattr(parsed_args, "long", None) is False else ""
             self.app.stderr.write(f"No column {', '.join(unknown)} among {', '.join(column_names)}.{more}\n")

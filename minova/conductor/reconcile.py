@@ -76,9 +76,11 @@ class Reconcile:
         with self._worker.db.read() as session:
             if not tasks.any_orphaned(session, self._worker.id, self._worker.now()):
                 return
-        taken = self._worker.run(lambda session: tasks.take_over(session, self._worker.id, self._worker.now(), LIMIT))
-        LOG.info("Taking over %d tasks", len(taken))
-        self._registry.start(taken)
+        orphaned_tasks = self._worker.run(
+            lambda session: tasks.take_over(session, self._worker.id, self._worker.now(), LIMIT)
+        )
+        LOG.info("Taking over %d tasks", len(orphaned_tasks))
+        self._registry.start(orphaned_tasks)
 
     def broker_is_back(self) -> None:
         """A restarted broker has lost the messages that no host had read. The next round sends all of them again."""

@@ -100,7 +100,7 @@ def create(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
         raise errors.BadRequest(
             f"Invalid input for field/attribute policies. '{chosen.policy}' is not one of ['anti-affinity', 'affinity']"
         )
-    made = partial(
+    create_group = partial(
         api.conductor.create_server_group,
         call.ctx,
         name=name,
@@ -108,9 +108,9 @@ def create(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
         max_server_per_host=chosen.max_server_per_host,
     )
     try:
-        group = made(group_uuid=str(uuid.uuid4()))
+        group = create_group(group_uuid=str(uuid.uuid4()))
     except errors.PeerTooOld:  # during an upgrade: if its answer is lost, the group is not found
-        group = made()
+        group = create_group()
     return {"server_group": view(call, group)}
 
 

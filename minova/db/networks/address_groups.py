@@ -28,10 +28,10 @@ def visible(
     session: Session, project_id: str | None, filters: Mapping[str, Sequence[Any]], page: Page
 ) -> list[AddressGroup]:
     """Returns the groups of a project; None: all. Raises LookupError if the marker is unknown."""
-    seen = select(Row)
+    query = select(Row)
     if project_id is not None:
-        seen = seen.where(Row.project_id == project_id)
-    return [to_object(row) for row in rows_of(session, seen, Row, filters, page)]
+        query = query.where(Row.project_id == project_id)
+    return [to_object(row) for row in rows_of(session, query, Row, filters, page)]
 
 
 def ids_of(session: Session, row_ids: Collection[Any]) -> dict[int | None, str]:

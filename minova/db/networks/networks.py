@@ -46,13 +46,13 @@ def visible(
     """Returns the networks that a project may see; None: all. `shared`: only those that every project sees, or only the
     others. Raises LookupError if the marker is unknown.
     """
-    seen = select(Row)
+    query = select(Row)
     if shared is not None:
         of_all = or_(Row.shared, Row.external)
-        seen = seen.where(of_all if shared else not_(of_all))
+        query = query.where(of_all if shared else not_(of_all))
     if project_id is not None:
-        seen = seen.where(or_(Row.project_id == project_id, Row.shared, Row.external))
-    return _to_objects(session, rows_of(session, seen, Row, filters, page))
+        query = query.where(or_(Row.project_id == project_id, Row.shared, Row.external))
+    return _to_objects(session, rows_of(session, query, Row, filters, page))
 
 
 def usable(session: Session, project_id: str, limit: int) -> list[Network]:

@@ -83,16 +83,16 @@ def visible(
 
     Raises LookupError if the marker is unknown.
     """
-    seen = select(Row).join(Net, Net.id == Row.network_id).where(Row.status != PENDING_DELETE)
+    query = select(Row).join(Net, Net.id == Row.network_id).where(Row.status != PENDING_DELETE)
     if project_id is not None:
-        seen = seen.where(or_(Row.project_id == project_id, Net.project_id == project_id))
+        query = query.where(or_(Row.project_id == project_id, Net.project_id == project_id))
     values: dict[str, Sequence[Any]] = by_row(session, filters)
     if groups := values.pop("security_groups", None):
         with_one = select(Binding.port_id).join(Group, Group.id == Binding.group_id).where(Group.uuid.in_(groups))
-        seen = seen.where(Row.id.in_(with_one))
+        query = query.where(Row.id.in_(with_one))
     if addresses:
         values["id"] = session.scalars(select(Allocation.port_id).where(*_of_addresses(addresses))).all()
-    return _to_objects(session, rows_of(session, seen, Row, values, page))
+    return _to_objects(session, rows_of(session, query, Row, values, page))
 
 
 def _of_addresses(addresses: Mapping[str, Sequence[str]]) -> list[ColumnElement[bool]]:

@@ -109,10 +109,10 @@ def visible(
     session: Session, project_id: str | None, filters: Mapping[str, Sequence[Any]], page: Page
 ) -> list[SecurityGroup]:
     """Returns the groups of a project; None: all. Raises LookupError if the marker is unknown."""
-    seen = select(Row)
+    query = select(Row)
     if project_id is not None:
-        seen = seen.where(Row.project_id == project_id)
-    return _to_objects(session, rows_of(session, seen, Row, filters, page))
+        query = query.where(Row.project_id == project_id)
+    return _to_objects(session, rows_of(session, query, Row, filters, page))
 
 
 def named(session: Session, project_id: str, names: Collection[str]) -> dict[str, list[str]]:
@@ -216,9 +216,9 @@ def visible_rules(
     session: Session, project_id: str | None, filters: Mapping[str, Sequence[Any]], page: Page
 ) -> list[SecurityGroupRule]:
     """Returns the rules of a project; None: all. Raises LookupError if the marker is unknown."""
-    seen = select(Rule)
+    query = select(Rule)
     if project_id is not None:
-        seen = seen.where(Rule.project_id == project_id)
+        query = query.where(Rule.project_id == project_id)
     values = dict(filters)
     for name, column, table in (
         ("security_group_id", "group_id", Row),
@@ -227,7 +227,7 @@ def visible_rules(
     ):
         if name in values:
             values[column] = session.scalars(select(table.id).where(table.uuid.in_(values.pop(name)))).all()
-    return _rules_to_objects(session, rows_of(session, seen, Rule, values, page))
+    return _rules_to_objects(session, rows_of(session, query, Rule, values, page))
 
 
 def add_rules(

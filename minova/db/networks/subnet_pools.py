@@ -40,12 +40,12 @@ def visible(
     """Returns the pools that a project may use; None: all. `is_default`: only default pools, or only the others. Raises
     LookupError if the marker is unknown.
     """
-    seen = select(Row)
+    query = select(Row)
     if is_default is not None:
-        seen = seen.where(Row.default_for.is_not(None) if is_default else Row.default_for.is_(None))
+        query = query.where(Row.default_for.is_not(None) if is_default else Row.default_for.is_(None))
     if project_id is not None:
-        seen = seen.where(or_(Row.project_id == project_id, Row.shared))
-    return [to_object(row) for row in rows_of(session, seen, Row, filters, page)]
+        query = query.where(or_(Row.project_id == project_id, Row.shared))
+    return [to_object(row) for row in rows_of(session, query, Row, filters, page)]
 
 
 def lock_several(session: Session, uuids: Collection[str]) -> dict[str, models.SubnetPool]:

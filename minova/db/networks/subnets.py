@@ -53,13 +53,13 @@ def visible(
     """Returns the subnets of the networks that a project may see. None: all. `shared`: only those of networks that every
     project sees, or only the others. Raises LookupError if the marker is unknown.
     """
-    seen = select(Row).join(Net, Net.id == Row.network_id)
+    query = select(Row).join(Net, Net.id == Row.network_id)
     if shared is not None:
         of_all = or_(Net.shared, Net.external)
-        seen = seen.where(of_all if shared else not_(of_all))
+        query = query.where(of_all if shared else not_(of_all))
     if project_id is not None:
-        seen = seen.where(or_(Row.project_id == project_id, Net.project_id == project_id, Net.shared, Net.external))
-    return _to_objects(session, rows_of(session, seen, Row, by_row(session, filters), page))
+        query = query.where(or_(Row.project_id == project_id, Net.project_id == project_id, Net.shared, Net.external))
+    return _to_objects(session, rows_of(session, query, Row, by_row(session, filters), page))
 
 
 def by_row(session: Session, filters: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:

@@ -54,8 +54,8 @@ def claimed_as(held: Mapping[str, int], alternatives: Sequence[Mapping[str, int]
     """Whether `held` is one of the alternatives. Classes that no alternative names are ignored: they are held for
     another reason.
     """
-    named = {name for resources in alternatives for name in resources}
-    relevant = {name: amount for name, amount in held.items() if amount and name in named}
+    classes = {name for resources in alternatives for name in resources}
+    relevant = {name: amount for name, amount in held.items() if amount and name in classes}
     return any(relevant == resources for resources in alternatives)
 
 

@@ -200,7 +200,7 @@ def sort_keys_of(call: Call) -> SortKeys:
     return SortKeys(FIRST_KEYS.sorting | _LOCKED, ignored)
 
 
-def wanted(query: ServersQuery, project_id: str, rights: ListingRights) -> InstanceFilter | None:
+def instance_filter(query: ServersQuery, project_id: str, rights: ListingRights) -> InstanceFilter | None:
     """Returns the filter for the database; None if nothing can match.
 
     As in Nova, ignores parameters for administrators if the caller is not one.

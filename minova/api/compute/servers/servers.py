@@ -238,7 +238,7 @@ def _rows(api: ComputeApiCollaborators, call: Call, session: Session) -> Servers
     size = page_size(query.limit, api.conf.api.max_limit)
     filters.check_names(call.request.params)
     filters.check_status(call, query)
-    instance_filter = filters.wanted(query, call.ctx.project_id, filters.rights_of(call))
+    instance_filter = filters.instance_filter(query, call.ctx.project_id, filters.rights_of(call))
     order = filters.order(query, is_admin=call.ctx.is_admin, keys=filters.sort_keys_of(call))
     if instance_filter is None or size == 0:
         return ServersPage()

@@ -107,9 +107,9 @@ class LibvirtSecrets:
             if SecretKind.TPM not in kinds or tpm_files.has_state(connection, instance_uuid):
                 raise
         others = self.passphrases(instance_uuid, [kind for kind in kinds if kind is not SecretKind.TPM])
-        made = self.passphrases(instance_uuid, [SecretKind.TPM], make=True)
-        self._note(instance_uuid, SecretKind.TPM, mark_of(made[SecretKind.TPM]))
-        return others | made
+        new_passphrase = self.passphrases(instance_uuid, [SecretKind.TPM], make=True)
+        self._note(instance_uuid, SecretKind.TPM, mark_of(new_passphrase[SecretKind.TPM]))
+        return others | new_passphrase
 
     def take(self, connection: Any, instance_uuid: str, kinds: Collection[SecretKind] = tuple(SecretKind)) -> None:
         """Idempotent. Errors are logged: what the guest needed the secrets for has succeeded or failed without them, and they end

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from minova import errors
-from minova.api.compute.servers.filters import ListingRights, ServersQuery, check_names, order, wanted
+from minova.api.compute.servers.filters import ListingRights, ServersQuery, check_names, instance_filter, order
 from minova.api.http.structs import to_struct
 from minova.codecs import Decoder
 from minova.db.api_queries.instances import InstanceFilter
@@ -20,7 +20,7 @@ USER = ListingRights(is_admin=False, all_filters=False, refusal="no")
 
 def ask(query: dict[str, str], *, is_admin: bool = True) -> InstanceFilter | None:
     pairs = [(key.replace("changes_since", "changes-since"), value) for key, value in query.items()]
-    return wanted(to_struct(pairs, QUERY), "mine", ADMIN if is_admin else USER)
+    return instance_filter(to_struct(pairs, QUERY), "mine", ADMIN if is_admin else USER)
 
 
 MEANINGS: list[tuple[dict[str, str], dict[str, Any]]] = [
