@@ -84,6 +84,12 @@ class Immovable:
     def guest_side(self, instance_uuid: str) -> GuestReport:
         _refuse()
 
+    def await_guest(self, instance_uuid: str, attempt: int, check: Callable[[], None]) -> None:
+        _refuse()
+
+    def settle_live(self, instance_uuid: str) -> None:
+        _refuse()
+
     def arrive(self, instance: Instance, attempt: int) -> PowerState:
         _refuse()
 

@@ -93,6 +93,34 @@ def test_a_guest_that_has_left_belongs_to_its_destination_although_the_answer_wa
     require_at(mover, there, "completed")
 
 
+def test_a_guest_that_has_not_landed_goes_on_at_its_source(mover: Mover) -> None:
+    """Its source holds the disks, and gives them up on the verdict."""
+    source = mover.row.host
+    (destination,) = {*mover.cloud.hosts} - {source}
+    await_guest = mover.cloud.drivers[destination].await_guest
+
+    def lost(uuid: str, *_: object) -> None:
+        mover.cloud.drivers[destination].destroy(uuid)
+        await_guest(uuid, 0, lambda: None)
+
+    mover.cloud.drivers[destination].await_guest = lost  # type: ignore[method-assign]
+    mover.do("live_migrate")
+    assert mover.state == ("active", None, source)
+    assert mover.migration().status == "error"
+    assert mover.domains() == {source: PowerState.RUNNING}
+    mover.require_sound()
+
+
+def test_a_guest_that_is_about_to_land_is_waited_for(mover: Mover) -> None:
+    source = mover.row.host
+    (destination,) = {*mover.cloud.hosts} - {source}
+    mover.cloud.drivers[destination].fail("await_guest", [errors.HypervisorUnavailable("restarts")])
+    mover.do("live_migrate")
+    assert mover.state == ("active", None, destination)
+    assert mover.domains() == {destination: PowerState.RUNNING}
+    mover.require_sound()
+
+
 def test_a_guest_that_cannot_go_on_at_its_destination_is_in_error_there(mover: Mover) -> None:
     there = mover.other
     mover.cloud.drivers[there].fail("arrive", [errors.HypervisorError("no")] * MOST_ARRIVALS)

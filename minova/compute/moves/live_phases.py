@@ -54,6 +54,7 @@ class LivePhases:
             MovePhase.CHECK: self._check,
             MovePhase.PREPARE: self._prepare,
             MovePhase.MIGRATE: self._migrate,
+            MovePhase.LAND: self._land,
             MovePhase.ARRIVE: self._arrive,
             MovePhase.LOOK: self._look,
             MovePhase.LOOK_THERE: self._look,
@@ -99,7 +100,7 @@ class LivePhases:
         return PhaseResult(live_destination=destination)
 
     def _migrate(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
-        """Live-migrates the guest. After a success this host runs no part of it."""
+        """Live-migrates the guest. After a success this host runs no part of it, and cannot run it before `stay`."""
         assert move.live_destination is not None
         watch = _Watch(ctx, move, check, self._driver, self._conductor, self._host, self._clock)
         outcome = self._driver.live_migrate(move.instance, move.live_destination, watch)
@@ -110,8 +111,15 @@ class LivePhases:
             outcome.seconds,
             "?" if outcome.downtime_ms is None else outcome.downtime_ms,
         )
+        if outcome.held:
+            # The guest stands still: what else is to be done here waits.
+            return PhaseResult(held=True)
         self._driver.stop_export(move.migration.uuid)
         return PhaseResult(power_state=self._driver.power_state(move.instance.uuid))
+
+    def _land(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
+        self._driver.await_guest(move.instance.uuid, move.migration.attempt, check)
+        return PhaseResult()
 
     def _arrive(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         """The guest runs before Neutron has bound its interfaces: it must not stand still for that. A failure is reported with what is

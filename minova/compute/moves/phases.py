@@ -260,6 +260,8 @@ class ColdPhases:
         """
         uuid, migration = move.instance.uuid, move.migration
         self._driver.stop_export(migration.uuid)
+        if migration.is_live:
+            self._driver.settle_live(uuid)
         if move.instance.host != self._host or move.instance.deleted:
             state = self._driver.power_state(uuid)
             if state in ON and not _is_proven(migration) and not move.instance.deleted:

@@ -1,6 +1,6 @@
 """Which phase of a live migration follows which. Pure.
 
-    schedule --> (queue) --> describe --> check --> prepare --> migrate ==> arrive --> leave --> (completed)
+    schedule --> (queue) --> describe --> check --> prepare --> migrate --> (land) ==> arrive --> leave --> (completed)
                                 |           | no       | no        | no        '--> ERROR at the destination
                                 |     next alternate   |           v
                                 '--------------------> stay   look, look there: what both sides have of the guest
@@ -28,7 +28,8 @@ _NEXT: Mapping[MovePhase, MovePhase | MoveEnd] = {
     MovePhase.DESCRIBE: MovePhase.CHECK,
     MovePhase.CHECK: MovePhase.PREPARE,
     MovePhase.PREPARE: MovePhase.MIGRATE,
-    MovePhase.MIGRATE: MovePhase.ARRIVE,
+    MovePhase.MIGRATE: MovePhase.ARRIVE,  # see `after_leaving`
+    MovePhase.LAND: MovePhase.ARRIVE,
     MovePhase.ARRIVE: MovePhase.LEAVE,
     MovePhase.LEAVE: MoveEnd.COMPLETED,
     MovePhase.LOOK: MovePhase.LOOK_THERE,
@@ -44,6 +45,7 @@ _AFTER_FAILURE: Mapping[MovePhase, MovePhase | MoveEnd] = {
     MovePhase.CHECK: MovePhase.STAY,
     MovePhase.PREPARE: MovePhase.STAY,
     MovePhase.MIGRATE: MovePhase.LOOK,
+    MovePhase.LAND: MovePhase.LOOK,
     MovePhase.ARRIVE: MoveEnd.BROKEN,
     MovePhase.LEAVE: MoveEnd.COMPLETED,  # the source pays later
     MovePhase.DISCARD: MoveEnd.FAILED,
@@ -67,6 +69,13 @@ def after_success(plan: MovePlan, migration: Migration) -> MovePhase | MoveEnd:
     if plan.phase is MovePhase.STAY:
         return MovePhase.DISCARD if plan.claimed else MoveEnd.FAILED
     return _NEXT[plan.phase]
+
+
+def after_leaving(*, held: bool) -> MovePhase:
+    """Returns what follows when the guest has left its source. `held`: libvirt has yet to end it there. Then it has left only if the
+    destination has it whole.
+    """
+    return MovePhase.LAND if held else MovePhase.ARRIVE
 
 
 def after_failure(plan: MovePlan, migration: Migration) -> MovePhase | MoveEnd:
@@ -108,6 +117,8 @@ def after_loss(plan: MovePlan, migration: Migration, loss: Loss) -> MovePhase | 
             return None
         case MovePhase.MIGRATE | MovePhase.LOOK:
             return MovePhase.LOOK_THERE
+        case MovePhase.LAND:
+            return MovePhase.LOOK
         case MovePhase.DESCRIBE:
             return MoveEnd.FAILED
         case MovePhase.STAY if plan.doubted and not _is_shared(plan):

@@ -68,6 +68,8 @@ _BOTH_RUN = Failure(
 )
 # The phases of a live migration before which the bindings of its ports to the destination are made, or removed.
 _WITH_BINDINGS = frozenset({MovePhase.PREPARE, MovePhase.DISCARD})
+# The phases after whose failure the guest may be on either host.
+_LEAVING = frozenset({MovePhase.MIGRATE, MovePhase.LAND})
 # The phases in which the next alternate is tried.
 _TRIED = frozenset({MovePhase.CLAIM, MovePhase.CHECK})
 
@@ -215,6 +217,8 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         if result.live_destination is not None:
             changed["live_source"] = None  # the destination has used it
         following = _after_success(move)
+        if move.plan.phase is MovePhase.MIGRATE:
+            following = live_plan.after_leaving(held=result.held)
         if move.plan.phase is MovePhase.LOOK:
             changed["guest"] = result.guest
             following = live_plan.after_report(move.plan, result.guest)
@@ -254,7 +258,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
             return None
         changed: dict[str, Any] = {}
         following = _after_failure(move)
-        if plan.phase is MovePhase.MIGRATE:
+        if plan.phase in _LEAVING:
             changed = {"doubted": True, "cancelled": plan.cancelled or failure.kind == "LiveMigrationAborted"}
         if live_plan.is_elsewhere(plan, failure):
             changed, following = {"doubted": True}, MovePhase.LOOK
@@ -392,7 +396,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         # A destination that is lost after the switch: the source takes the server back, with its own disks.
         falls_back = move.plan.phase is MovePhase.START and following is MovePhase.RESTORE
         owed = falls_back or (move.plan.phase is MovePhase.DISCARD and _has_copy(move))
-        doubted = move.plan.doubted or move.plan.phase is MovePhase.MIGRATE
+        doubted = move.plan.doubted or move.plan.phase in _LEAVING
         reverting = falls_back or move.plan.reverting
         return self._go(session, move, following, lost, owed=owed, doubted=doubted, reverting=reverting, guest=None)
 

@@ -30,6 +30,8 @@ A live migration, whose task state is `migrating` to its end::
     check         destination: claims, and checks whether it can run it  pre-migrating
     prepare       destination: makes disks, networks and filters         pre-migrating
     migrate       source: the guest leaves                               migrating
+    land          destination: the guest is here whole. Only after a source that holds its disks before libvirt has
+                  ended the guest there
     -- the switch: the row has the destination and the next attempt --
     arrive        destination: the guest runs here                       post-migrating
     leave         source: removes its copy                               post-migrating, completed
@@ -81,6 +83,7 @@ class MovePhase(StrEnum):
     CHECK = "check"
     PREPARE = "prepare"
     MIGRATE = "migrate"
+    LAND = "land"
     ARRIVE = "arrive"
     LOOK = "look"
     LOOK_THERE = "look there"
@@ -97,7 +100,8 @@ OF_NO_HOST = frozenset({MovePhase.SCHEDULE, MovePhase.QUEUE})
 AT_DESTINATION = frozenset(
     {
         *(MovePhase.CLAIM, MovePhase.IMPORT, MovePhase.START, MovePhase.DISCARD, MovePhase.SHOW_THERE),
-        *(MovePhase.CHECK, MovePhase.PREPARE, MovePhase.ARRIVE, MovePhase.LOOK_THERE, MovePhase.HALT_THERE),
+        *(MovePhase.CHECK, MovePhase.PREPARE, MovePhase.LAND, MovePhase.ARRIVE),
+        *(MovePhase.LOOK_THERE, MovePhase.HALT_THERE),
     }
 )
 # The phases in which a move can still be taken back at once, without a revert.
@@ -168,7 +172,8 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     `objects/servers/failures.py`.
 
     `export`, `live_source`, `live_destination`: see `MoveMessage`. `power_state`: of the guest on this host, if it is known.
-    `guest`: what the host has of the guest, if it was asked for that, or if the guest could not arrive.
+    `guest`: what the host has of the guest, if it was asked for that, or if the guest could not arrive. `held`: the source holds the disks of a
+    guest that has left, so that nothing can continue it there, and libvirt has yet to end it.
     """
 
     power_state: PowerState | None = None
@@ -176,5 +181,6 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     live_source: LiveSource | None = None
     live_destination: LiveDestination | None = None
     guest: GuestReport | None = None
+    held: bool = False
     failure: Reason | None = None
     kind: Line = ""

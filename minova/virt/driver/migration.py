@@ -10,7 +10,7 @@ A resize on the same host is `define_moved` with a later attempt and the new fla
 
 A live migration:
 
-    S live_source -> D check_live, prepare_live -> S live_migrate -> D arrive -> S destroy(RowHost(D))
+    S live_source -> D check_live, prepare_live -> S live_migrate -> D await_guest -> D arrive -> S destroy(RowHost(D))
     failed: D destroy(RowHost(S)); after any doubt both report `guest_side`, and the conductor decides
 """
 
@@ -130,7 +130,8 @@ class MigrationDriver(Protocol):
         destination: LiveDestination,
         progress: Callable[[LiveProgress], None],
     ) -> LiveOutcome:
-        """Migrate the guest and return once its copy here is off; joins a migration that an earlier process has begun.
+        """Migrate the guest and return once its copy here is off, or cannot continue before `stay` (`LiveOutcome.held`); joins a migration
+        that an earlier process has begun.
         `progress` is called several times a second; an exception of it aborts the migration.
 
         Raises LiveMigrationAborted after `abort_live` or the time-out: the guest runs here. Raises PostCopyFailed if its memory does
@@ -154,6 +155,17 @@ class MigrationDriver(Protocol):
         """Returns what this host has of the guest."""
         ...
 
+    def await_guest(self, instance_uuid: str, attempt: int, check: Callable[[], None]) -> None:
+        """Return once the guest is here, whole and paused, and libvirt no longer works on its migration. `check` is called several
+        times a second; an exception of it ends the wait. Raises GuestMissing if it does not come any more,
+        GuestBusy if libvirt works on it for too long.
+        """
+        ...
+
+    def settle_live(self, instance_uuid: str) -> None:
+        """Wait for a while until libvirt has ended the guest of a migration with the outcome `held`."""
+        ...
+
     def arrive(self, instance: Instance, attempt: int) -> PowerState:
         """Take the disks of the guest that has arrived, and resume it if it waits for that. The row must name this host. A
         guest that its user had paused stays paused. Idempotent.
@@ -163,7 +175,7 @@ class MigrationDriver(Protocol):
         ...
 
     def stay(self, instance_uuid: str) -> PowerState:
-        """Resume the guest here if it is paused: at the source, on the verdict that it never arrived. Not for a guest that its user
+        """Resume the guest here if it is paused, and hold its disks no longer: at the source, on the verdict that it never arrived. Not for a guest that its user
         has paused. Raises NotFound if there is no domain, GuestBusy if libvirt still works on the migration.
         """
         ...

@@ -34,7 +34,9 @@ _SIDES = {
 
 
 class FakeMigration(FakePower):
-    """`live_rounds`: how often a live migration reports its progress. `between_rounds` is called in between."""
+    """`live_rounds`: how often a live migration reports its progress. `between_rounds` is called in between.
+    `hands_over`: a guest that leaves stays paused here until `settle_live` or `stay`.
+    """
 
     moves_guests: ClassVar[bool] = True
 
@@ -44,6 +46,8 @@ class FakeMigration(FakePower):
         self.between_rounds: Callable[[], None] = lambda: None
         # Guests whose memory was lost in post-copy.
         self.lost_memory: set[str] = set()
+        self.hands_over = True
+        self._handed_over: set[str] = set()
         # What was asked of migrations in progress, by instance.
         self._leaving: dict[str, set[str]] = {}
 
@@ -147,8 +151,26 @@ class FakeMigration(FakePower):
                 self.between_rounds()
         finally:
             del self._leaving[instance.uuid]
+        if self.hands_over and instance.vm_state is not VmState.PAUSED:
+            self._handed_over.add(instance.uuid)
+            self._turn_to(instance.uuid, PowerState.PAUSED)
+            return LiveOutcome(arrives_paused=True, seconds=0.0, held=True)
         self._turn_to(instance.uuid, PowerState.SHUTDOWN)
         return LiveOutcome(arrives_paused=True, seconds=0.0, downtime_ms=0)
+
+    def await_guest(self, instance_uuid: str, attempt: int, check: Callable[[], None]) -> None:
+        with self._lock:
+            self._begin("await_guest")
+            domain = self._domains.get(instance_uuid)
+            if domain is None or domain.attempt != attempt or domain.power_state in OFF:
+                raise errors.GuestMissing(f"The guest of {instance_uuid} has not come")
+
+    def settle_live(self, instance_uuid: str) -> None:
+        with self._lock:
+            self._begin("settle_live")
+            if instance_uuid in self._handed_over:
+                self._handed_over.discard(instance_uuid)
+                self._turn_to(instance_uuid, PowerState.SHUTDOWN)
 
     def abort_live(self, instance_uuid: str) -> None:
         self._begin("abort_live")
@@ -170,6 +192,8 @@ class FakeMigration(FakePower):
         if domain is None:
             return GuestReport(side=GuestSide.ABSENT)
         side = _SIDES.get(domain.power_state, GuestSide.SHUT_OFF)
+        if instance_uuid in self._handed_over and side is GuestSide.PAUSED:
+            side = GuestSide.PAUSED_BY_MIGRATION
         if instance_uuid in self.lost_memory and domain.power_state not in OFF:
             side = GuestSide.POST_COPY_FAILED
         return GuestReport(side=side, attempt=domain.attempt)
@@ -186,6 +210,7 @@ class FakeMigration(FakePower):
     def stay(self, instance_uuid: str) -> PowerState:
         with self._lock:
             self._begin("stay")
+            self._handed_over.discard(instance_uuid)
             state = self._domain(instance_uuid).power_state
             return self._turn_to(instance_uuid, PowerState.RUNNING) if state is PowerState.PAUSED else state
 

@@ -111,6 +111,12 @@ def held(cloud: MovingCloud) -> Iterator[None]:
     finally:
         for compute in computes:
             compute.signal(signal.SIGCONT)
+        wait_for("both hosts to count as up again", lambda: services_up(cloud) == len(computes), 120)
+
+
+def services_up(cloud: MovingCloud) -> int:
+    url = f"{cloud.deployment.url}/v2.1/os-services?binary=nova-compute"
+    return sum(service["state"] == "up" for service in urllib3.request("GET", url).json()["services"])
 
 
 def by_libvirt(cloud: MovingCloud, guest: MovingGuest) -> list[Took]:

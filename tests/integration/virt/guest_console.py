@@ -1,6 +1,7 @@
 """A guest's serial console, typed into: what its shell answers is in the console log."""
 
 import re
+import secrets
 from collections.abc import Callable
 
 import libvirt
@@ -15,14 +16,16 @@ class GuestConsole:
         self._uri = uri
         self._uuid = instance_uuid
         self._log = log
+        # The log has answers to earlier consoles, too.
+        self._name = secrets.token_hex(3)
         self._asked = 0
 
     def ask(self, command: str, within: float = 60) -> str:
         """What the command prints, one line."""
         self._asked += 1
         # What is typed is echoed, too, and has quotes in it.
-        typed = f"echo ANSW'ER-{self._asked}='$({command})'=END'"
-        answer = re.compile(rf"^ANSWER-{self._asked}=(.*?)=END", re.MULTILINE)
+        typed = f"echo ANSW'ER-{self._name}-{self._asked}='$({command})'=END'"
+        answer = re.compile(rf"^ANSWER-{self._name}-{self._asked}=(.*?)=END", re.MULTILINE)
         connection = libvirt.open(self._uri)
         try:
             stream = connection.newStream()

@@ -90,8 +90,10 @@ class Pair:
         return self.one.driver.live_migrate(self.guest, self.prepare(), progress)
 
     def finish(self) -> None:
-        """What follows after the row has the destination's name."""
+        """What follows after the guest has left."""
+        self.two.driver.await_guest(self.guest.uuid, self.attempt, lambda: None)
         assert self.two.driver.arrive(self.guest, self.attempt) is PowerState.RUNNING
+        self.one.driver.settle_live(self.guest.uuid)
         self.one.driver.destroy(self.guest.uuid, RowHost(host=self.two.name))
 
     def sides(self) -> tuple[GuestSide, GuestSide]:

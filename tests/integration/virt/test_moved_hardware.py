@@ -23,8 +23,9 @@ from tests.integration.virt.test_kernel_boot import MARK, boot_files
 
 pytestmark = pytest.mark.timeout(900)
 BOOTS = os.environ.get("MINOVA_MOVES") == "all"
-# No address that libvirt gives by itself.
+# No addresses that libvirt gives by itself. The guest's kernel names its disks in the order of their addresses.
 ADDRESS = "0000:00:1a.0"
+ADDRESSES = PciAddresses(machine="pc", devices={"disk": ADDRESS, "disk.swap": "0000:00:1b.0"})
 
 
 def hardware(side: Side, guest: Instance) -> tuple[str | None, str | None, str | None]:
@@ -43,8 +44,9 @@ def hardware(side: Side, guest: Instance) -> tuple[str | None, str | None, str |
 def seen(side: Side, guest: Instance, boots: int) -> None:
     if BOOTS:
         boot(side, guest, boots)
-        assert MARK in console(side, guest).ask("cat /proc/cmdline")
-        assert ADDRESS in console(side, guest).ask("readlink -f /sys/block/vda")
+        shell = console(side, guest)
+        assert MARK in shell.ask("cat /proc/cmdline")
+        assert ADDRESS in shell.ask("readlink -f /sys/block/vda")
         side.driver.power_off(guest.uuid)
 
 
@@ -63,7 +65,7 @@ def test_a_new_guest_moves_with_its_kernel_and_its_addresses(tmp_path: Path, gue
         chosen = one.driver.chosen_hardware([guest.uuid])[guest.uuid]
         guest = msgspec.structs.replace(guest, system_metadata=chosen.recorded)
         assert isinstance(one.driver, LibvirtDriver)
-        one.driver._disks.note_addresses(guest.uuid, lambda _: PciAddresses(machine="pc", devices={"disk": ADDRESS}))
+        one.driver._disks.note_addresses(guest.uuid, lambda _: ADDRESSES)
         one.driver.hard_reboot(guest)
         one.driver.power_off(guest.uuid)
         before = hardware(one, guest)

@@ -1,6 +1,8 @@
 """Moves of guests between hosts, while they are off or while they run."""
 
+import time
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from minova.objects.servers.states import PowerState, VmState
 from minova.virt.driver.domains import NO_ROW, RowHost
 from minova.virt.libvirt.driver.as_built import lacks_of
 from minova.virt.libvirt.driver.cold_migration import ColdMigration
+from minova.virt.libvirt.guest_files.image_locks import ImageHold
 from minova.virt.libvirt.guest_state import jobs, power, sides
 from minova.virt.libvirt.host import lookup
 from minova.virt.libvirt.migration import live_run
@@ -35,6 +38,8 @@ from minova.virt.libvirt.xml.migration_xml import cpu_of, migrated_xml, targets_
 from minova.virt.libvirt.xml.secrets_xml import kinds_of
 from minova.virt.namespaces.host_routes import PROC_NET
 
+# Seconds between two looks at a guest that is about to come, and for which an ended migration is waited for.
+_LOOKS, _SETTLES = 0.02, 60.0
 _MIGRATABLE = libvirt.VIR_DOMAIN_XML_MIGRATABLE | libvirt.VIR_DOMAIN_XML_SECURE
 
 
@@ -44,6 +49,9 @@ class LibvirtMigration(ColdMigration):
         self._live = LiveOptions.of(conf)
         self._address = str(conf.libvirt.live_migration_inbound_addr or conf.my_ip)
         self._destinations: dict[str, LiveDestination] = {}
+        # Of guests that have left, but that libvirt may try to continue here, by instance.
+        self._holds: dict[str, ImageHold] = {}
+        self._ending: dict[str, Future[None]] = {}
         # Interfaces of guests that are about to arrive here, by instance.
         self._awaited: dict[str, tuple[Vif, ...]] = {}
 
@@ -144,13 +152,44 @@ class LibvirtMigration(ColdMigration):
         size = instance.flavor.memory_mb << 20
         if destination.copied:
             size += instance.flavor.disk_gb << 30
-        stays_paused = instance.vm_state is VmState.PAUSED
-        run = live_run.LiveRun(self._host, self._live, instance.uuid, destination, size=size, stays_paused=stays_paused)
-        self._destinations[instance.uuid] = destination
+        uuid, stays_paused = instance.uuid, instance.vm_state is VmState.PAUSED
+        hold = None if stays_paused else self._hold_of(uuid, destination)
+        run = live_run.LiveRun(
+            self._host, self._live, uuid, destination, size=size, stays_paused=stays_paused, hold=hold
+        )
+        self._destinations[uuid] = destination
         try:
-            return run.run(progress)
+            outcome = run.run(progress)
+        except BaseException:
+            self._release(uuid)
+            raise
         finally:
-            self._destinations.pop(instance.uuid, None)
+            self._destinations.pop(uuid, None)
+        if not outcome.held:
+            self._release(uuid)
+        elif run.begun is not None:
+            self._ending[uuid] = run.begun
+            run.begun.add_done_callback(lambda ended: None if ended.exception() else self._release(uuid))
+        return outcome
+
+    def _hold_of(self, instance_uuid: str, destination: LiveDestination) -> ImageHold | None:
+        """Returns the hold of the disks that are copied to this destination."""
+        if destination.mode is not LiveMode.BLOCK or not destination.copied:
+            return None
+        with self._host.connection("Live migration", domain_name(instance_uuid)) as connection:
+            targets = targets_of(self._own(connection, instance_uuid).XMLDesc())
+        paths = [Path(path) for path, target in targets.items() if target in destination.copied]
+        return self._holds.setdefault(instance_uuid, ImageHold(paths))
+
+    def _release(self, instance_uuid: str) -> None:
+        hold = self._holds.pop(instance_uuid, None)
+        if hold is not None:
+            hold.release()
+
+    def settle_live(self, instance_uuid: str) -> None:
+        ending = self._ending.pop(instance_uuid, None)
+        if ending is not None:
+            wait([ending], _SETTLES)
 
     def abort_live(self, instance_uuid: str) -> None:
         live_run.abort(self._host, instance_uuid)
@@ -166,12 +205,32 @@ class LibvirtMigration(ColdMigration):
             domain = lookup(connection, instance_uuid)
             if domain is None:
                 return GuestReport(side=GuestSide.ABSENT)
-            mark = self._our_mark(domain)
+            mark, side = self._our_mark(domain), sides.side_of(domain)
+            hold = self._holds.get(instance_uuid)
+            if hold is not None and hold.taken and side is not GuestSide.PAUSED_BY_MIGRATION:
+                hold.release()
             return GuestReport(
-                side=sides.side_of(domain),
+                side=side,
                 attempt=None if mark is None else mark.attempt,
                 moving=sides.migrates(domain),
             )
+
+    def await_guest(self, instance_uuid: str, attempt: int, check: Callable[[], None]) -> None:
+        until = time.monotonic() + _SETTLES
+        while not self._has_come(instance_uuid, attempt):
+            if time.monotonic() > until:
+                raise errors.GuestBusy(f"libvirt still works on the migration of instance {instance_uuid}")
+            check()
+            time.sleep(_LOOKS)
+
+    def _has_come(self, instance_uuid: str, attempt: int) -> bool:
+        """Raises GuestMissing if the guest does not come any more."""
+        with self._host.connection("Arrival", domain_name(instance_uuid)) as connection:
+            domain = lookup(connection, instance_uuid)
+            mark = None if domain is None else self._our_mark(domain)
+            if mark is None or mark.attempt != attempt or not domain.isActive():
+                raise errors.GuestMissing(f"The guest of instance {instance_uuid} has not come")
+            return not sides.migrates(domain) and sides.side_of(domain) is GuestSide.PAUSED
 
     def arrive(self, instance: Instance, attempt: int) -> PowerState:
         # The server is here already, whatever has become of its guest: an evacuation to the source must not find disks
@@ -200,6 +259,7 @@ class LibvirtMigration(ColdMigration):
     def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:
         """Also what was made for a guest that has not arrived."""
         super().destroy(instance_uuid, row)
+        self._release(instance_uuid)
         with self._host.connection("Destroying", domain_name(instance_uuid)) as connection:
             self._secrets.take(connection, instance_uuid)
         vifs = self._forget_awaited(instance_uuid)
@@ -217,6 +277,7 @@ class LibvirtMigration(ColdMigration):
         return vifs
 
     def stay(self, instance_uuid: str) -> PowerState:
+        self._release(instance_uuid)
         with self._host.connection("Resuming", domain_name(instance_uuid)) as connection:
             domain = self._own(connection, instance_uuid)
             jobs.require_free(domain)

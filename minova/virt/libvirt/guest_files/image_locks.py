@@ -1,4 +1,4 @@
-"""Whether QEMU has an image open, by the locks that it holds on it.
+"""Whether QEMU has an image open, by the locks that it holds on it; and the same locks, so that no QEMU opens an image.
 
 QEMU locks single bytes of each image that it opens (its `block/file-posix.c`): from 100 on for what it does with the
 image, from 200 on for what it forbids others. The locks are on the file, so they tell the truth although libvirt has
@@ -8,9 +8,15 @@ lost or mistaken the guest.
 import fcntl
 import os
 import struct
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import IO
 
 _FIRST_BYTE, _BYTES = 100, 200
+# Writing, writing what is there already, resizing. The QEMU of a guest that has left still reads the header of its image.
+_WRITES, _FORBIDS_WRITES, _KINDS = 101, 201, 3
 # Linux's struct flock: type, whence, start, length, pid.
 _FLOCK = struct.Struct("hhqqi4x")
 
@@ -19,15 +25,74 @@ def is_open(path: Path) -> bool:
     """Whether another process has the image open as QEMU does. False for a file that is gone, and where the file system
     has no such locks.
     """
-    probe = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _FIRST_BYTE, _BYTES, 0)
     try:
         with path.open("rb") as file:
-            answer = fcntl.fcntl(file.fileno(), fcntl.F_OFD_GETLK, probe)
+            return _is_locked(file.fileno(), _FIRST_BYTE, _BYTES)
     except FileNotFoundError:
         return False
     except OSError as error:
         if isinstance(error, PermissionError):
             raise
         return False
-    held: int = _FLOCK.unpack(answer)[0]
+
+
+class ImageHold:
+    """Holds images that no QEMU writes, so that none begins to do so before `release` or the end of this process.
+
+    A guest that has left its host by a live migration is paused there, and its QEMU has given up its disks. libvirt continues it if the
+    answer of the destination is lost. QEMU refuses that while the disks are held.
+    """
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = paths
+        self._files: list[IO[bytes]] = []
+        self._lock = threading.Lock()
+
+    @property
+    def works(self) -> bool:
+        """Whether the guest's QEMU locks its images, and this process may open them. Asked while the guest has them open."""
+        try:
+            return bool(self._paths) and all(is_open(path) for path in self._paths)
+        except OSError:
+            return False
+
+    @property
+    def taken(self) -> bool:
+        return bool(self._files)
+
+    def take(self) -> bool:
+        """Returns whether the images are held now. False: a QEMU writes one of them."""
+        with self._lock:
+            if self._files:
+                return True
+            with ExitStack() as opened:
+                try:
+                    files: list[IO[bytes]] = [opened.enter_context(path.open("rb")) for path in self._paths]
+                    held = bool(files) and all(_forbid(file.fileno()) for file in files)
+                except OSError:
+                    return False
+                if held:
+                    opened.pop_all()
+                    self._files = files
+                return held
+
+    def release(self) -> None:
+        """Idempotent."""
+        with self._lock:
+            for file in self._files:
+                file.close()
+            self._files = []
+
+
+def _forbid(fd: int) -> bool:
+    """Forbid writing as a QEMU does, and return whether no other one writes. In this order one of two sees the other."""
+    wanted = _FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, _FORBIDS_WRITES, _KINDS, 0)
+    fcntl.fcntl(fd, fcntl.F_OFD_SETLK, wanted)
+    return not _is_locked(fd, _WRITES, _KINDS)
+
+
+def _is_locked(fd: int, first: int, count: int) -> bool:
+    """Whether another process has locked one of so many bytes from `first` on."""
+    probe = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, first, count, 0)
+    held: int = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_OFD_GETLK, probe))[0]
     return held != fcntl.F_UNLCK

@@ -2,6 +2,9 @@
 
 libvirt's call takes as long as the migration, so it has a thread. Meanwhile the caller's thread reports progress, raises the
 permitted downtime, and acts at the time-out.
+
+libvirt removes the network filters of a guest that has left before it ends it and returns. A guest that arrives paused would stand still
+all the while. So the caller returns as soon as it holds the source's disks: nothing continues the guest there then.
 """
 
 import concurrent.futures
@@ -15,6 +18,7 @@ import libvirt
 
 from minova import errors
 from minova.objects.servers.live_migration import GuestSide, LiveDestination, LiveOutcome, LivePhase, LiveProgress
+from minova.virt.libvirt.guest_files.image_locks import ImageHold
 from minova.virt.libvirt.guest_state import jobs, sides
 from minova.virt.libvirt.host import Host, require
 from minova.virt.libvirt.migration.live_options import LiveOptions
@@ -23,6 +27,8 @@ from minova.virt.libvirt.xml.migration_xml import targets_of
 
 LOG = logging.getLogger(__name__)
 POLL = 0.2
+# Seconds between two tries to hold the disks.
+_TRIES = 0.02
 _STATS = {
     "memory_total": "memory_total",
     "memory_processed": "memory_processed",
@@ -40,7 +46,9 @@ class _Seen(NamedTuple):
 
 
 class LiveRun:
-    """`size`: bytes of memory and of disks to copy. `stays_paused`: the user has paused the guest."""
+    """`size`: bytes of memory and of disks to copy. `stays_paused`: the user has paused the guest. `hold`: of the disks that are copied;
+    None: return after libvirt.
+    """
 
     def __init__(
         self,
@@ -51,6 +59,7 @@ class LiveRun:
         *,
         size: int,
         stays_paused: bool,
+        hold: ImageHold | None = None,
     ) -> None:
         self._host = host
         self._options = options
@@ -59,14 +68,22 @@ class LiveRun:
         self._timeout = options.timeout_of(size)
         self._downtimes = list(options.downtimes(size))
         self._stays_paused = stays_paused
+        self._hold = hold
+        self.begun: concurrent.futures.Future[None] | None = None
         self._started = time.monotonic()
         self._stalled_at = self._remaining = -1.0
 
     def run(self, progress: Callable[[LiveProgress], None]) -> LiveOutcome:
         """Raises as `MigrationDriver.live_migrate`."""
-        begun = None if self._seen().migrates else self._begin()
+        if self._hold is not None and not (self._hold.taken or self._hold.works):
+            self._hold = None
+        if self._is_held():
+            return self._held()  # the report of that was lost
+        begun = self.begun = None if self._seen().migrates else self._begin()
         try:
             last = self._watch(begun, progress)
+            if last is None:
+                return self._held()
             self._require_end(begun)
         except errors.LiveMigrationAborted:
             self._resume()
@@ -82,6 +99,18 @@ class LiveRun:
             downtime_ms=self._downtime(),
             post_copy=last is LivePhase.POST_COPY,
         )
+
+    def _is_held(self) -> bool:
+        """Whether the guest has left, and its disks are held. A guest that has crashed has closed its disks, too."""
+        if self._hold is None or not self._hold.take():
+            return False
+        if self._seen().side is GuestSide.PAUSED_BY_MIGRATION:
+            return True
+        self._hold.release()
+        return False
+
+    def _held(self) -> LiveOutcome:
+        return LiveOutcome(arrives_paused=True, seconds=time.monotonic() - self._started, held=True)
 
     # -- libvirt's call ------------------------------------------------------------------------------------------------
 
@@ -128,8 +157,8 @@ class LiveRun:
 
     def _watch(
         self, begun: "concurrent.futures.Future[None] | None", progress: Callable[[LiveProgress], None]
-    ) -> LivePhase:
-        """Returns the last phase, once libvirt no longer works on the migration."""
+    ) -> LivePhase | None:
+        """Returns the last phase, once libvirt no longer works on the migration; None: the guest has left, and its disks are held."""
         phase, is_forced, seen = LivePhase.PREPARING, False, _Seen(GuestSide.RUNNING, True, {})
         while not (begun.done() if begun is not None else not self._seen().migrates):
             try:
@@ -155,11 +184,21 @@ class LiveRun:
             else:
                 self._raise_downtime()
                 is_forced = is_forced or self._act_at_timeout()
-            if begun is None:
-                time.sleep(POLL)
-            else:
-                concurrent.futures.wait([begun], POLL)
+            if self._pause(begun):
+                return None
         return phase
+
+    def _pause(self, begun: "concurrent.futures.Future[None] | None") -> bool:
+        """Returns whether the guest has left, and its disks are held. False: after a pause, or the end of libvirt's call."""
+        if self._hold is None:
+            _wait(begun, POLL)
+            return False
+        until = time.monotonic() + POLL
+        while time.monotonic() < until and not (begun is not None and begun.done()):
+            if self._is_held():
+                return True
+            _wait(begun, _TRIES)
+        return False
 
     def _seen(self) -> _Seen:
         with self._host.connection("Watching the live migration", domain_name(self._uuid)) as connection:
@@ -235,6 +274,13 @@ class LiveRun:
                 return int(stats["downtime"]) if "downtime" in stats else None
         except errors.HypervisorError:
             return None
+
+
+def _wait(begun: "concurrent.futures.Future[None] | None", seconds: float) -> None:
+    if begun is None:
+        time.sleep(seconds)
+    else:
+        concurrent.futures.wait([begun], seconds)
 
 
 def abort(host: Host, instance_uuid: str) -> None:

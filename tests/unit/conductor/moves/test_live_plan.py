@@ -9,6 +9,7 @@ from minova import errors
 from minova.conductor.moves.live_plan import (
     MOST_ARRIVALS,
     after_failure,
+    after_leaving,
     after_look,
     after_loss,
     after_report,
@@ -49,7 +50,8 @@ SOURCE = LiveSource(
     export=DiskExport(host="a", attempt=1, address="a", port=1, files=()),
 )
 LIVE = (
-    *(MovePhase.DESCRIBE, MovePhase.CHECK, MovePhase.PREPARE, MovePhase.MIGRATE, MovePhase.ARRIVE, MovePhase.LEAVE),
+    *(MovePhase.DESCRIBE, MovePhase.CHECK, MovePhase.PREPARE, MovePhase.MIGRATE, MovePhase.LAND),
+    *(MovePhase.ARRIVE, MovePhase.LEAVE),
     *(MovePhase.LOOK, MovePhase.STAY, MovePhase.DISCARD, MovePhase.HALT, MovePhase.HALT_THERE, MovePhase.CLOSE),
 )
 
@@ -75,6 +77,17 @@ def test_only_a_destination_that_has_nothing_that_counts_is_given_up_while_it_is
     given_up = {phase for phase in LIVE if after_loss(plan(phase), MIGRATION, Loss.SILENT) is not None}
     # A source that has only to end a guest without its memory does so later.
     assert given_up == {MovePhase.CHECK, MovePhase.PREPARE, MovePhase.LEAVE, MovePhase.DISCARD, MovePhase.CLOSE}
+
+
+def test_a_guest_whose_source_holds_its_disks_has_left_once_the_destination_has_it() -> None:
+    assert after_leaving(held=False) is MovePhase.ARRIVE
+    assert after_leaving(held=True) is MovePhase.LAND
+    landing = plan(MovePhase.LAND)
+    assert after_success(landing, MIGRATION) is MovePhase.ARRIVE
+    # The source has it still, and says so first.
+    assert after_failure(landing, MIGRATION) is MovePhase.LOOK
+    assert after_loss(landing, MIGRATION, Loss.FENCED) is MovePhase.LOOK
+    assert after_loss(landing, MIGRATION, Loss.SILENT) is None
 
 
 def test_a_fenced_source_leaves_the_word_to_the_destination() -> None:
