@@ -103,7 +103,7 @@ def test_a_guest_that_has_not_landed_goes_on_at_its_source(mover: Mover) -> None
         mover.cloud.drivers[destination].destroy(uuid)
         await_guest(uuid, 0, lambda: None)
 
-    mover.cloud.drivers[destination].await_guest = lost  # type: ignore[method-assign]
+    mover.cloud.drivers[destination].await_guest = lost  # type: ignore[method-assign,assignment]
     mover.do("live_migrate")
     assert mover.state == ("active", None, source)
     assert mover.migration().status == "error"
