@@ -15,6 +15,7 @@ from minova.db.api_queries.instances import InstanceRow
 from minova.db.servers import instances
 from minova.objects.actions.action import Arguments
 from minova.objects.actions.rescue import RESCUE, RescueArguments, rescue_device
+from minova.objects.catalogue.guest_hardware import Q35
 from minova.objects.catalogue.kernel_boot import require_size
 
 
@@ -38,7 +39,12 @@ def _rescue(
     image = own if reference is None else api.images.visible(session, reference, call)
     if image is None or (reference is not None and image.status != "active"):
         raise errors.BadRequest(f"Requested rescue image '{str(reference)[:64]}' is not supported")
-    rescue_device(image.properties)
+    device = rescue_device(image.properties)
+    machine = "" if own is None else own.properties.get("hw_machine_type", "")
+    if device is not None and device.bus == "ide" and Q35 in machine:
+        raise errors.BadRequest(
+            f"Requested rescue bus 'ide' is not supported (hw_rescue_bus of the image): machine {machine[:64]} has no IDE"
+        )
     options = api.conf.libvirt
     kernel = boot_file(api, call, session, options.rescue_kernel_id)
     ramdisk = boot_file(api, call, session, options.rescue_ramdisk_id)

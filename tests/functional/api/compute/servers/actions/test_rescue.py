@@ -41,6 +41,16 @@ def test_a_device_that_no_guest_has_is_a_bad_request(stocked: Cloud, properties:
     assert (status, why in str(answer)) == (400, True)
 
 
+def test_bug_rescue_disk_on_ide_of_a_machine_without_ide_failed_on_the_host(stocked: Cloud) -> None:
+    rescuer = stocked.make_image("rescuer", hw_rescue_device="cdrom", hw_rescue_bus="ide")["id"]
+    for machine, expected in (("q35", 400), ("pc", 200)):
+        server = stocked.make_server(machine, imageRef=stocked.make_image(machine, hw_machine_type=machine)["id"])
+        stocked.conductor.edit(server["id"], vm_state="active", task_state=None, host="h1", node="h1")
+        body = {"rescue": {"rescue_image_ref": rescuer}}
+        status, answer = stocked.ask("POST", f"/v2.1/servers/{server['id']}/action", body)
+        assert (status, "hw_rescue_bus" in str(answer)) == (expected, expected == 400), answer
+
+
 @pytest.mark.parametrize(
     ("properties", "device"),
     [
