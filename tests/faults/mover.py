@@ -2,21 +2,48 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from sqlalchemy import select
 
+from minova import errors
 from minova.context import RequestContext
+from minova.contracts.conductor import ConductorApi
 from minova.db.models import Allocation, Instance, Migration, Task
 from minova.objects.actions.moves import MoveRequest
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.servers.states import PowerState
 from tests.faults.cloud import Cloud
+from tests.faults.storms import DOUBLE
 from tests.faults.world import Faults
 
 PROMPT: dict[str, object] = {"conductor__worker_lease": 9, "conductor__task_interval": 2}
 QUIET = 60.0
+
+
+class _Patient:
+    """A conductor for users. If a request was delivered twice, the second answer may be that the request was executed before."""
+
+    def __init__(self, conductor: ConductorApi) -> None:
+        self._conductor = conductor
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            try:
+                return getattr(self._conductor, name)(*arguments, **named)
+            except errors.ServiceUnavailable as error:
+                if "executed before" not in str(error):
+                    raise
+                return None
+
+        return call
+
+
+def double_all(cloud: Cloud) -> None:
+    """From now on each message may come twice."""
+    cloud.world.faults = Faults(others_first=0.0, double=DOUBLE)
+    cloud.conductor = cast(ConductorApi, _Patient(cloud.conductor))
 
 
 class Mover:

@@ -11,7 +11,7 @@ import pytest
 from minova.context import RequestContext
 from minova.contracts.compute import ComputeApi
 from minova.objects.servers.states import PowerState
-from tests.faults.mover import Mover
+from tests.faults.mover import Mover, double_all
 from tests.faults.world import Process
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("fewer_renewals")]
@@ -22,6 +22,7 @@ DELETE_TIMEOUT = 60
 @pytest.fixture
 def mover(tmp_path: Path) -> Iterator[Mover]:
     made = Mover(tmp_path, conductor__delete_timeout=DELETE_TIMEOUT)
+    double_all(made.cloud)
     try:
         yield made
     finally:

@@ -18,6 +18,7 @@ from minova.db.models import Allocation, Consumer, Instance, Migration, Service
 from minova.objects.requests.evacuation import EvacuationRequest
 from minova.objects.servers.states import PowerState
 from tests.faults.cloud import CONTROLLERS, Cloud
+from tests.faults.mover import double_all
 from tests.faults.test_crash_table import (
     DOWN_FOR,
     PROMPT,
@@ -92,6 +93,7 @@ def dead_host(folder: Path, hosts: int = 3, **overrides: object) -> tuple[Cloud,
     assert state_of(cloud, uuid) == ("active", None)
     power_cut(cloud, source)
     force(cloud, source, down=True)
+    double_all(cloud)
     return cloud, uuid, source
 
 
