@@ -1,18 +1,17 @@
 """What a guest needs of its host beyond its size: cells of memory and CPUs, and PCI devices. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from minova.errors import InvalidConfiguration
+from minova.errors import InvalidConfiguration, MinovaError
 from minova.hardware.errors import PciInvalidAlias
 from minova.hardware.guest.cpu_topology import cpu_topology
-from minova.hardware.guest.features import guest_features, require_agreement, traits_of_features
-from minova.hardware.guest.partner_keys import require_partners
+from minova.hardware.guest.features import AGREEMENTS, guest_features, traits_of_features
+from minova.hardware.guest.partner_keys import PARTNERS
 from minova.hardware.locked_memory import check_encryption
 from minova.hardware.numa_constraints import numa_constraints
 from minova.hardware.pci_alias import Aliases, numa_policy_of, parse_aliases, requests_of
-from minova.objects.actions.rescue import rescue_device
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.guest_hardware import guest_hardware, traits_needed
 from minova.objects.catalogue.guest_limits import guest_limits
@@ -67,14 +66,41 @@ def traits_of_guest(flavor: Flavor, image: Image | None) -> tuple[str, ...]:
 
 
 def require_agreement_of(flavor: Flavor, image: Image | None) -> None:
-    """For requests that choose a flavor or an image. Raises BadRequest, which names the keys, if the two contradict each other, or no
-    guest can have what they ask for together.
+    """For requests that choose an image. Raises BadRequest, which names the keys, if flavor and image contradict each other, or no guest
+    can have what they ask for together.
     """
     properties = image.properties if image is not None else {}
-    require_agreement(flavor, properties)
-    require_partners(flavor, properties)
+    for check in _CHECKS:
+        check(flavor, properties)
+
+
+def require_agreement_of_change(before: Flavor, after: Flavor, image: Image | None) -> None:
+    """For requests that give a server another flavor. Raises BadRequest as `require_agreement_of`, but not for what the server has with
+    its present flavor already: its image is as it is.
+    """
+    properties = image.properties if image is not None else {}
+    for check in _CHECKS:
+        fault = _fault(check, after, properties)
+        if fault is not None and str(fault) != str(_fault(check, before, properties)):
+            raise fault
+
+
+def _fault(check: "_Check", flavor: Flavor, properties: Mapping[str, str]) -> MinovaError | None:
+    try:
+        check(flavor, properties)
+    except MinovaError as error:
+        return error
+    return None
+
+
+def _require_topology(flavor: Flavor, properties: Mapping[str, str]) -> None:
     cpu_topology(flavor, typed(properties))
-    # As in Nova, `check_locked_memory` does not look at the encryption of a guest with locked memory.
+
+
+def _require_encryption(flavor: Flavor, properties: Mapping[str, str]) -> None:
+    """As in Nova, `check_locked_memory` does not look at the encryption of a guest with locked memory."""
     check_encryption(flavor, typed(properties))
-    # The image may be chosen for a rescue, at the latest for that of a server of its own.
-    rescue_device(properties)
+
+
+_Check = Callable[[Flavor, Mapping[str, str]], None]
+_CHECKS: tuple[_Check, ...] = (*AGREEMENTS, *PARTNERS, _require_topology, _require_encryption)

@@ -116,35 +116,8 @@ def require_agreement(flavor: Flavor, properties: Mapping[str, str]) -> None:
     """Raises FlavorImageConflict, with both keys, if flavor and image contradict each other, as Nova compares them. Raises Invalid for
     values that no host can give together.
     """
-    image, specs = typed(properties), flavor.extra_specs
-    for name in _FLAGS:
-        of_flavor, of_image = specs.get(f"hw:{name}"), image.get(f"hw_{name}")
-        _require_alike(name, None if of_flavor is None else is_true(of_flavor), of_image)
-    for name in _ALIKE:
-        of_flavor, of_image = specs.get(f"hw:{name}"), image.get(f"hw_{name}")
-        _require_alike(name, of_flavor, None if of_image is None else str(of_image))
-    most = number("hw:serial_port_count", specs.get("hw:serial_port_count", 0))
-    if most and image.get("hw_serial_port_count", 0) > most:
-        raise errors.ImageSerialPortNumberExceedFlavorValue(
-            f"hw_serial_port_count={image['hw_serial_port_count']} of the image: the flavor has hw:serial_port_count={most}"
-        )
-    features = guest_features(flavor, properties)
-    if image.get("hw_mem_encryption") and not features.encrypted_memory:
-        raise errors.Invalid(
-            "hw_mem_encryption of the image needs hw:mem_encryption of the flavor, which takes a context of the host"
-        )
-    _require_possible(features, image)
-    _require_address_bits(features, specs)
-    if features.stateless_firmware:
-        _require_firmware(specs, image)
-    _require_tpm(features, specs, image)
-    disk_format = features.encryption_format
-    if disk_format is not None and not features.encrypted_disks:
-        raise errors.Invalid("hw:ephemeral_encryption_format needs hw:ephemeral_encryption")
-    if disk_format not in {None, LUKS}:
-        raise errors.Invalid(
-            f"hw:ephemeral_encryption_format={disk_format} is not served: disks are encrypted as {LUKS}"
-        )
+    for check in AGREEMENTS:
+        check(flavor, properties)
 
 
 def traits_of_features(features: GuestFeatures) -> frozenset[str]:
@@ -174,6 +147,21 @@ def traits_of_features(features: GuestFeatures) -> frozenset[str]:
 # -- each of them ------------------------------------------------------------------------------------------------------
 
 
+def _require_alike_keys(flavor: Flavor, properties: Mapping[str, str]) -> None:
+    image, specs = typed(properties), flavor.extra_specs
+    for name in _FLAGS:
+        of_flavor, of_image = specs.get(f"hw:{name}"), image.get(f"hw_{name}")
+        _require_alike(name, None if of_flavor is None else is_true(of_flavor), of_image)
+    for name in _ALIKE:
+        of_flavor, of_image = specs.get(f"hw:{name}"), image.get(f"hw_{name}")
+        _require_alike(name, of_flavor, None if of_image is None else str(of_image))
+    most = number("hw:serial_port_count", specs.get("hw:serial_port_count", 0))
+    if most and image.get("hw_serial_port_count", 0) > most:
+        raise errors.ImageSerialPortNumberExceedFlavorValue(
+            f"hw_serial_port_count={image['hw_serial_port_count']} of the image: the flavor has hw:serial_port_count={most}"
+        )
+
+
 def _require_alike(name: str, of_flavor: object, of_image: object) -> None:
     if of_flavor is not None and of_image is not None and of_flavor != of_image:
         raise errors.FlavorImageConflict(
@@ -181,7 +169,15 @@ def _require_alike(name: str, of_flavor: object, of_image: object) -> None:
         )
 
 
-def _require_possible(features: GuestFeatures, image: Mapping[str, Any]) -> None:
+def _require_encrypted_memory(flavor: Flavor, properties: Mapping[str, str]) -> None:
+    if typed(properties).get("hw_mem_encryption") and not encrypts_memory(flavor):
+        raise errors.Invalid(
+            "hw_mem_encryption of the image needs hw:mem_encryption of the flavor, which takes a context of the host"
+        )
+
+
+def _require_possible(flavor: Flavor, properties: Mapping[str, str]) -> None:
+    features, image = guest_features(flavor, properties), typed(properties)
     if not 1 <= features.serial_ports <= MAX_SERIAL_PORTS:
         raise errors.SerialPortNumberLimitExceeded(
             f"hw:serial_port_count or hw_serial_port_count is {features.serial_ports}: a guest has 1 to {MAX_SERIAL_PORTS} serial ports"
@@ -221,7 +217,10 @@ def _require_buses(features: GuestFeatures, image: Mapping[str, Any]) -> None:
             raise errors.Invalid(f"{name}=ide of the image: {key} needs machine q35, which has no IDE")
 
 
-def _require_firmware(specs: Mapping[str, str], image: Mapping[str, Any]) -> None:
+def _require_firmware(flavor: Flavor, properties: Mapping[str, str]) -> None:
+    image, specs = typed(properties), flavor.extra_specs
+    if not image.get("hw_firmware_stateless"):
+        return
     if image.get("hw_firmware_type") != "uefi":
         raise errors.Invalid("hw_firmware_stateless of the image needs hw_firmware_type=uefi")
     if "required" in {specs.get("os:secure_boot"), image.get("os_secure_boot")}:
@@ -230,7 +229,8 @@ def _require_firmware(specs: Mapping[str, str], image: Mapping[str, Any]) -> Non
         )
 
 
-def _require_tpm(features: GuestFeatures, specs: Mapping[str, str], image: Mapping[str, Any]) -> None:
+def _require_tpm(flavor: Flavor, properties: Mapping[str, str]) -> None:
+    features, image, specs = guest_features(flavor, properties), typed(properties), flavor.extra_specs
     chosen = (
         ("hw:tpm_version", features.tpm_version, (TPM_1_2, TPM_2_0)),
         ("hw:tpm_model", features.tpm_model, (TPM_TIS, TPM_CRB)),
@@ -246,13 +246,37 @@ def _require_tpm(features: GuestFeatures, specs: Mapping[str, str], image: Mappi
         raise errors.Invalid(f"hw:tpm_model={TPM_CRB} needs hw:tpm_version={TPM_2_0}")
 
 
-def _require_address_bits(features: GuestFeatures, specs: Mapping[str, str]) -> None:
+def _require_address_bits(flavor: Flavor, properties: Mapping[str, str]) -> None:
+    features, specs = guest_features(flavor, properties), flavor.extra_specs
     emulated = features.address_mode == "emulate"
     if emulated and not features.address_bits:
         raise errors.Invalid("hw:maxphysaddr_mode=emulate needs hw:maxphysaddr_bits")
     # The image's bits alone choose hosts (ImagePropertiesFilter).
     if features.address_bits and not emulated and (features.address_mode or "hw:maxphysaddr_bits" in specs):
         raise errors.Invalid("hw:maxphysaddr_bits needs hw:maxphysaddr_mode=emulate")
+
+
+def _require_disk_format(flavor: Flavor, properties: Mapping[str, str]) -> None:
+    features = guest_features(flavor, properties)
+    disk_format = features.encryption_format
+    if disk_format is not None and not features.encrypted_disks:
+        raise errors.Invalid("hw:ephemeral_encryption_format needs hw:ephemeral_encryption")
+    if disk_format not in {None, LUKS}:
+        raise errors.Invalid(
+            f"hw:ephemeral_encryption_format={disk_format} is not served: disks are encrypted as {LUKS}"
+        )
+
+
+# In the order in which their errors are answered.
+AGREEMENTS = (
+    _require_alike_keys,
+    _require_encrypted_memory,
+    _require_possible,
+    _require_address_bits,
+    _require_firmware,
+    _require_tpm,
+    _require_disk_format,
+)
 
 
 def _serial_ports(specs: Mapping[str, str], image: Mapping[str, Any]) -> int:

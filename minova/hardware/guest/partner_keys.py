@@ -33,8 +33,7 @@ ONLY_WITH = {
 }  # fmt: skip
 
 
-def require_partners(flavor: Flavor, properties: Mapping[str, str]) -> None:
-    """For requests that choose a flavor or an image. Raises Invalid, which names the key, for a key whose partner is missing."""
+def _require_partners_of_flavor(flavor: Flavor, properties: Mapping[str, str]) -> None:
     specs = flavor.extra_specs
     for key, is_there, partner in (
         ("hw:cpu_realtime_mask", is_true(specs.get("hw:cpu_realtime")), "hw:cpu_realtime"),
@@ -43,12 +42,14 @@ def require_partners(flavor: Flavor, properties: Mapping[str, str]) -> None:
     ):
         if specs.get(key) and not is_there:
             raise errors.Invalid(f"{key}={specs[key]} needs {partner}: without it, it has no effect")
+
+
+def _require_virtio(flavor: Flavor, properties: Mapping[str, str]) -> None:
     model = properties.get("hw_vif_model") or "virtio"
     if model != "virtio" and guest_features(flavor, properties).packed_ring:
         raise errors.Invalid(
             f"hw_vif_model={model} of the image: hw:virtio_packed_ring needs interfaces of model virtio"
         )
-    _require_nodes(flavor, properties)
 
 
 def _require_nodes(flavor: Flavor, properties: Mapping[str, str]) -> None:
@@ -60,13 +61,14 @@ def _require_nodes(flavor: Flavor, properties: Mapping[str, str]) -> None:
     ]
     for key, number in divisions:
         if not number.isdecimal() or int(number) >= nodes:
-            reason = (
-                f"the guest has {nodes} NUMA nodes" if nodes else "needs hw:numa_nodes: without it, it has no effect"
-            )
-            raise errors.Invalid(f"{key} {reason}")
+            raise errors.Invalid(f"{key} needs NUMA node {number} of hw:numa_nodes: without it, it has no effect")
 
 
 def _numbered(pairs: Mapping[str, str], prefixes: tuple[str, ...]) -> Iterable[tuple[str, str]]:
     for key in pairs:
         if key.startswith(prefixes):
             yield key, key.partition(".")[2]
+
+
+# Each raises Invalid, which names the key, for a key whose partner is missing.
+PARTNERS = (_require_partners_of_flavor, _require_virtio, _require_nodes)

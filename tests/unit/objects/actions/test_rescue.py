@@ -4,7 +4,7 @@ import pytest
 
 from minova.errors import BadRequest
 from minova.hardware.demands import require_agreement_of
-from minova.objects.actions.rescue import first_image_of, is_of_same_system
+from minova.objects.actions.rescue import first_image_of, is_of_same_system, rescue_device
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.instance import Instance
@@ -53,7 +53,8 @@ def test_the_first_image_of_a_line_goes_with_its_snapshots() -> None:
     ("key", "value"),
     [("hw_rescue_device", "fs"), ("hw_rescue_device", "lun"), ("hw_rescue_device", "floppy"), ("hw_rescue_bus", "fdc")],
 )
-def test_bug_rescue_devices_that_no_guest_has_were_accepted_at_the_creation(key: str, value: str) -> None:
+def test_bug_an_image_was_refused_at_the_creation_for_keys_of_its_rescue(key: str, value: str) -> None:
     flavor = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=64, root_gb=1)
+    require_agreement_of(flavor, Image(id="i", properties={key: value}))
     with pytest.raises(BadRequest, match=rf"'{value}' is not supported \({key} of the image\)"):
-        require_agreement_of(flavor, Image(id="i", properties={key: value}))
+        rescue_device({key: value})

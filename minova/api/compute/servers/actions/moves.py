@@ -19,7 +19,7 @@ from minova.codecs import Decoder
 from minova.db.api_queries import services as read_services
 from minova.db.api_queries.instances import InstanceRow
 from minova.db.servers import instances
-from minova.hardware.demands import host_needs, require_agreement_of
+from minova.hardware.demands import host_needs, require_agreement_of_change
 from minova.hardware.guest.keys import require_served
 from minova.hardware.guest.secret_rules import require_same_encryption
 from minova.objects.actions.action import Arguments
@@ -76,7 +76,7 @@ def _resize(
     instance = instances.by_uuids(session, [row.uuid], networks=False)[row.uuid]
     _check_sizes(instance.flavor, flavor)
     require_served(flavor.extra_specs, {})
-    require_agreement_of(flavor, instance.image)
+    require_agreement_of_change(instance.flavor, flavor, instance.image)
     require_same_encryption(instance, flavor)
     host_needs(flavor, instance.image, api.conf.pci.alias)
     move_request = MoveRequest(
