@@ -9,6 +9,7 @@ import libvirt
 import msgspec
 from oslo_config import cfg
 
+from minova.errors import MinovaError
 from minova.objects.actions.rescue import RescueDevice, is_of_same_system, rescue_device
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.instance import Instance
@@ -61,11 +62,18 @@ class LibvirtRescue(LibvirtPower):
         self._define_anew(instance, disks, drop_memory=False)
         self._rescued_at[instance.uuid] = time.monotonic()
         state = self.power_on(instance)
-        with self._host.connection("Setting the clock", domain_name(instance.uuid)) as connection:
-            domain = lookup(connection, instance.uuid)
-            if domain is not None:
-                self._clocks.set_when_booted(domain)
+        self._set_clock(instance.uuid)
         return state
+
+    def _set_clock(self, instance_uuid: str) -> None:
+        """The guest runs from its rescue disk already, so that no error of libvirt counts."""
+        try:
+            with self._host.connection("Setting the clock", domain_name(instance_uuid)) as connection:
+                domain = lookup(connection, instance_uuid)
+                if domain is not None:
+                    self._clocks.set_when_booted(domain)
+        except MinovaError as error:
+            LOG.warning("The clock of instance %s is not set: %s", instance_uuid, error)
 
     def _comes_later(self, instance: Instance, image: Image | None) -> bool:
         """Whether the guest must not see the root disk while it boots, and can get it afterwards."""

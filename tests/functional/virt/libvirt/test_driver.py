@@ -289,6 +289,17 @@ def test_bug_clock_was_not_set_after_a_rescue(
     assert asked == [guest.uuid]
 
 
+def test_bug_a_rescue_failed_because_libvirt_was_away_after_it(
+    driver: LibvirtDriver, guest: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def be_away(domain: Any) -> None:
+        raise HypervisorUnavailable("restarts")
+
+    monkeypatch.setattr(driver._clocks, "set_when_booted", be_away)
+    driver.prepare_rescue(guest, Image(id="rescuer"), None)
+    assert driver.rescue(guest, Image(id="rescuer")) is PowerState.RUNNING
+
+
 def test_a_rescue_may_come_twice_and_a_hard_reboot_undoes_it(driver: ComputeDriver, guest: Instance) -> None:
     for _ in range(2):
         driver.prepare_rescue(guest, Image(id="rescuer"), None)
