@@ -204,6 +204,19 @@ def test_a_guest_that_is_off_is_adopted_as_it_is(harness: ConductorHarness) -> N
     assert harness.instance(uuid).vm_state == VmState.STOPPED.value
 
 
+def test_bug_an_adopted_soft_deleted_server_was_removed_by_its_former_deletion(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    record = record_of(harness, uuid, NEW)
+    record = msgspec.structs.replace(
+        record, instance=msgspec.structs.replace(record.instance, vm_state=VmState.SOFT_DELETED)
+    )
+    set_row(harness, uuid, vm_state=VmState.SOFT_DELETED.value, soft_deleted_since=1.0)
+    report(harness, record, power_state=int(PowerState.SHUTDOWN))
+    adopt(harness, uuid)
+    after = harness.instance(uuid)
+    assert (after.vm_state, after.soft_deleted_since) == (VmState.SOFT_DELETED.value, None)
+
+
 @pytest.mark.parametrize("row", ["lost", "of a running server", "of an earlier shelving"])
 def test_bug_adopted_guest_is_shelved_without_its_image(harness: ConductorHarness, row: str) -> None:
     """The database has lost the image of its shelving, or names an older one: an offload would have removed the only disk."""
