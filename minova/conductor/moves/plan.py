@@ -167,9 +167,12 @@ def may_be_open(plan: MovePlan, failure: Failure | None) -> bool:
 _UNTIL_FENCED = frozenset({MovePhase.EXPORT, MovePhase.RESTORE, MovePhase.SHOW, MovePhase.SHOW_THERE})
 # Kinds of failures that say nothing about the guest, and pass.
 PASSING = frozenset({"HypervisorUnavailable", "GuestBusy", "ServiceUnavailable"})
-# A host that meets such a failure in one of these phases is waited for: no other host can do the work. In `start` and `restore` the guest
-# is off, and only this host can start it.
-_UNTIL_PASSED = frozenset({MovePhase.SHOW, MovePhase.SHOW_THERE, MovePhase.START, MovePhase.RESTORE})
+# A host that meets such a failure in one of these phases is waited for: no other host can do the work. In `restore` the guest is off,
+# and only this host can start it.
+_UNTIL_PASSED = frozenset({MovePhase.SHOW, MovePhase.SHOW_THERE, MovePhase.RESTORE})
+# How often a destination is asked to start the guest, before the server is in ERROR there: for about 15 minutes. The source has a copy of
+# the disks still, but may not start it: such a failure does not say that no guest runs at the destination.
+MOST_STARTS = 60
 
 
 def waits(plan: MovePlan, failure: Failure) -> bool:
@@ -178,6 +181,8 @@ def waits(plan: MovePlan, failure: Failure) -> bool:
         # The guest is off here, and its disks may be gone. A server that stayed resized would be confirmed, which removes the
         # last copy.
         return plan.reverting
+    if plan.phase is MovePhase.START:
+        return failure.kind in PASSING and plan.asks < MOST_STARTS
     return plan.phase in _UNTIL_PASSED and failure.kind in PASSING
 
 

@@ -2,9 +2,10 @@
 second, and the server ended in ERROR with its guest off. A destination that met the same at the start ended in ERROR, too.
 """
 
+import msgspec
 import pytest
 
-from minova.conductor.moves.plan import PASSING, MovePlan, waits
+from minova.conductor.moves.plan import MOST_STARTS, PASSING, MovePlan, waits
 from minova.objects.servers.failures import Failure
 from minova.objects.servers.moves import MovePhase
 
@@ -27,3 +28,12 @@ def test_a_move_that_can_go_back_does_so_at_once(phase: MovePhase) -> None:
 @pytest.mark.parametrize("phase", [MovePhase.RESTORE, MovePhase.START])
 def test_a_failure_that_stays_ends_the_move(phase: MovePhase) -> None:
     assert not is_waited_for(phase, "HypervisorError")
+
+
+def test_bug_a_destination_that_cannot_start_the_guest_was_waited_for_without_end() -> None:
+    busy = Failure(kind="GuestBusy", details="a job is stuck")
+    plan = MovePlan(migration_uuid="m", phase=MovePhase.START, asks=MOST_STARTS - 1)
+    assert waits(plan, busy)
+    assert not waits(msgspec.structs.replace(plan, asks=MOST_STARTS), busy)
+    # No other host has the server's disks then.
+    assert waits(msgspec.structs.replace(plan, phase=MovePhase.RESTORE, asks=10 * MOST_STARTS), busy)
