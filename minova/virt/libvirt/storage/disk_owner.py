@@ -30,6 +30,8 @@ PART = f"{OWNER}.part"
 # Seconds to wait for a process, perhaps on another host, that works on the same disks.
 LOCK_WITHIN = 10.0
 PAUSE = 0.05
+# In the record of disks that came without one, see `OwnerFile.own`. No attempt of a build has this number.
+UNKNOWN_ATTEMPT = 0
 
 
 class FormerDisk(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,7 +200,7 @@ class OwnerFile:
         """
         entry, root = self.read(), inode(self._folder / ROOT_DISK)
         if entry is None:
-            self.write(DiskOwner(host=host, attempt=0, disk=root, formats=formats))
+            self.write(DiskOwner(host=host, attempt=UNKNOWN_ATTEMPT, disk=root, formats=formats))
         elif _made(self._folder, entry):
             self.write(msgspec.structs.replace(entry, host=host, formats={**formats, **entry.formats}))
         else:

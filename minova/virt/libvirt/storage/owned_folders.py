@@ -18,7 +18,7 @@ from minova.objects.servers.instance import Instance
 from minova.virt.driver.domains import RowHost
 from minova.virt.libvirt.guest_files import image_locks
 from minova.virt.libvirt.storage import disk_owner
-from minova.virt.libvirt.storage.disk_owner import DiskOwner, OwnerFile, SecretsInUse
+from minova.virt.libvirt.storage.disk_owner import UNKNOWN_ATTEMPT, DiskOwner, OwnerFile, SecretsInUse
 from minova.virt.libvirt.storage.guest_folders import GuestFolders
 
 LOG = logging.getLogger(__name__)
@@ -61,7 +61,9 @@ class OwnedFolders(GuestFolders):
                 self._own_renamed(owner, entry, host, row)
 
     def _own_renamed(self, owner: OwnerFile, entry: DiskOwner, host: str, row: Instance | None) -> bool:
-        if row is None or row.host != host or entry.host not in self._former_hosts or entry.attempt != row.attempt:
+        if row is None or row.host != host or entry.host not in self._former_hosts:
+            return False
+        if entry.attempt not in {row.attempt, UNKNOWN_ATTEMPT}:
             return False
         owner.write(msgspec.structs.replace(entry, host=host))
         return True

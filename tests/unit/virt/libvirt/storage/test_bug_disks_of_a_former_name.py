@@ -13,7 +13,7 @@ from minova.objects.servers.disk_export import DiskExport
 from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.migration.moving_disks import MovingDisks
 from minova.virt.libvirt.storage import disk_owner
-from minova.virt.libvirt.storage.disk_owner import DiskOwner, FormerOwner
+from minova.virt.libvirt.storage.disk_owner import UNKNOWN_ATTEMPT, DiskOwner, FormerOwner
 from minova.virt.libvirt.storage.disks import Disks
 
 UUID = "5d3a1f9e-2a0b-4f8e-9d5c-0c7a8b1f2e11"
@@ -69,6 +69,15 @@ def test_bug_a_host_that_starts_with_a_new_name_owned_only_disks_of_idle_guests(
     for _ in range(2):
         disks.own_renamed(server(), "new")
     assert (owner(disks), disks.attempt_of(UUID, "new")) == ("new", ATTEMPT)
+
+
+def test_bug_a_renamed_host_could_not_use_disks_whose_attempt_is_not_known(disks: Disks) -> None:
+    """They were made by a release without records, or copied."""
+    record(disks, attempt=UNKNOWN_ATTEMPT)
+    with pytest.raises(DisksOfAnotherHost):
+        disks.require_owner(UUID, "new", server(host="old"))
+    disks.require_owner(UUID, "new", server())
+    assert owner(disks) == "new"
 
 
 @pytest.mark.parametrize(
