@@ -109,7 +109,13 @@ class ComputeMethods(ComputeApi):
     def terminate_instance(self, ctx: RequestContext, instance_uuid: str, node: str | None) -> None:
         """Begin the removal, and end a build of the instance, if it is still to be deleted: the message may be late. The
         conductor requests a failed removal again.
+
+        The question to the conductor waits for no other work, and holds no thread of the RPC server.
         """
+        question = lambda: self._begin_removal(ctx, instance_uuid)  # noqa: E731
+        self._background.ask(ctx, ("question before terminate", instance_uuid), question)
+
+    def _begin_removal(self, ctx: RequestContext, instance_uuid: str) -> None:
         asked = self._builder.removals.asked(ctx, instance_uuid)
         if asked is None:
             return

@@ -179,6 +179,14 @@ class Compute:
         self.manager.terminate_instance(CTX, instance_uuid, None)
         self.run()
 
+    def delete_meanwhile(self, instance_uuid: str) -> None:
+        """While other work is in progress: the question to the conductor has a thread of its own."""
+        self.conductor.begin_delete(instance_uuid)
+        begun = len(self.queue)
+        self.manager.terminate_instance(CTX, instance_uuid, None)
+        for question in [self.queue.pop(begun) for _ in self.queue[begun:]]:
+            question()
+
     @property
     def row(self) -> Any:
         """The node's row in the database."""

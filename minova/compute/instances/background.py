@@ -46,9 +46,22 @@ class Background:
         """Run a removal or an action; the same work is in progress once at a time. Returns False in safe mode. Raises
         RuntimeError if no thread is available.
         """
+        return self._begin(ctx, what, work, self._workers.remove)
+
+    def ask(self, ctx: RequestContext, what: What, work: Callable[[], None]) -> bool:
+        """As `run`, of a question to a conductor, which waits for no work on the instance."""
+        return self._begin(ctx, what, work, self._workers.ask)
+
+    def _begin(
+        self,
+        ctx: RequestContext,
+        what: What,
+        work: Callable[[], None],
+        begin: Callable[[What, Callable[[], None]], None],
+    ) -> bool:
         if self._is_held(*what):
             return False
-        self._workers.remove(what, lambda: _in_request(ctx, lambda _: work()))
+        begin(what, lambda: _in_request(ctx, lambda _: work()))
         return True
 
     def _is_held(self, kind: str, instance_uuid: str) -> bool:

@@ -99,11 +99,13 @@ class GuestWorkers:
     def __init__(self, max_concurrent_builds: int, spawn: Spawn | None, max_concurrent_guest_starts: int = 0) -> None:
         self._builds = DaemonPool("builds", max_concurrent_builds)
         self._removals = DaemonPool("removals", REMOVALS, STUCK_AFTER)
+        self._questions = DaemonPool("questions", REMOVALS, STUCK_AFTER)
         self._guest_starts = DaemonPool("guest starts", max_concurrent_guest_starts)
         self._queues = InstanceQueues()
         self._for_guest_starts: Spawn = spawn or self._guest_starts.spawn
         self._for_builds: Spawn = spawn or self._builds.spawn
         self._for_removals: Spawn = spawn or self._removals.spawn
+        self._for_questions: Spawn = spawn or self._questions.spawn
         # The conductor repeats its request while a removal waits for its turn.
         self._once = SingleFlight(self._for_removals)
 
@@ -120,6 +122,12 @@ class GuestWorkers:
         """
         self._once(what, work, lambda whole: self._queues.add(what[1], self._for_removals, whole))
 
+    def ask(self, what: tuple[str, str], work: Work) -> None:
+        """Ask a conductor something before work on the instance begins: other work, on this instance or others, is not waited for. The
+        same question is in progress once at a time.
+        """
+        self._once(what, work, self._for_questions)
+
     def hurry(self, instance_uuid: str) -> None:
         """Let a cancelled build, or the start of a guest, that waits for a thread end in a thread of removals."""
         self._queues.hurry(instance_uuid, self._for_removals)
@@ -127,7 +135,7 @@ class GuestWorkers:
     def stop(self, seconds: float) -> int:
         """Begin no more work, and wait up to `seconds` for running work. Returns how many pieces of work still run."""
         until = time.monotonic() + seconds
-        pools = (self._guest_starts, self._builds, self._removals)
+        pools = (self._questions, self._guest_starts, self._builds, self._removals)
         # All pools must refuse new work before this waits for any.
         for pool in pools:
             pool.stop(0.0)

@@ -261,8 +261,7 @@ def test_an_operation_that_breaks_the_connection_each_time_fails(compute: Comput
 def test_a_deletion_ends_the_wait_for_a_busy_guest(compute: Compute) -> None:
     def deletion_comes(operation: str) -> None:
         if operation == "suspend":
-            compute.conductor.begin_delete("i")
-            compute.manager.terminate_instance(CTX, "i", None)
+            compute.delete_meanwhile("i")
             raise errors.GuestBusy("a job is running")
 
     compute.hypervisor.on_call = deletion_comes

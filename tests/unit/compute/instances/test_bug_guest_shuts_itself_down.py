@@ -95,8 +95,7 @@ def test_bug_audit_stops_a_shelved_guest_whose_disk_is_newer_than_its_image(comp
 
 def test_a_deletion_does_not_wait_for_a_guest_that_is_asked_to_shut_down(compute: Compute) -> None:
     def deletion_comes(cancelled: threading.Event) -> None:
-        compute.conductor.begin_delete("i")
-        compute.manager.terminate_instance(CTX, "i", None)
+        compute.delete_meanwhile("i")
         seen.append(cancelled.is_set())
 
     seen: list[bool] = []

@@ -11,6 +11,9 @@ import pytest
 from minova import errors
 from minova.compute.instances import workers
 from minova.compute.instances.workers import REMOVALS, InstanceQueues
+from minova.context import RequestContext
+from minova.objects.actions.host_arguments import HostArguments
+from minova.objects.actions.power import STOP
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.states import VmState
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute, wait_until
@@ -55,6 +58,34 @@ def test_ten_stuck_removals_hold_up_no_other_work(never: threading.Event, monkey
         never.set()
 
 
+def test_bug_questions_to_a_hung_conductor_held_the_threads_of_the_rpc_server(
+    never: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with threaded() as (manager, conductor, _):
+        boot(manager, conductor, *STUCK, "other")
+        wait_until(lambda: all(one.vm_state is VmState.ACTIVE for one in conductor.instances.values()))
+        asked: list[str] = []
+        answer = conductor.begin_removal
+
+        def hang(ctx: RequestContext, instance_uuid: str, host: str) -> None:
+            asked.append(instance_uuid)
+            never.wait(30)
+            answer(ctx, instance_uuid=instance_uuid, host=host)
+
+        monkeypatch.setattr(conductor, "begin_removal", hang)
+        for _ in range(2):
+            for uuid in STUCK:
+                conductor.begin_delete(uuid)
+                manager.terminate_instance(CTX, uuid, NODE)  # returns at once
+        wait_until(lambda: len(asked) == REMOVALS)
+        # Other work of the host goes on meanwhile.
+        instance = conductor.commit_action("other", STOP, 1)
+        manager.run_action(CTX, instance, 1, STOP.kind, HostArguments())
+        wait_until(lambda: conductor.instances["other"].vm_state is VmState.STOPPED)
+        never.set()
+        wait_until(lambda: all(conductor.instances[uuid].vm_state is VmState.DELETED for uuid in STUCK))
+
+
 def test_a_build_behind_a_stuck_removal_of_its_own_instance_holds_no_thread(never: threading.Event) -> None:
     with threaded(max_concurrent_builds=1) as (manager, conductor, hypervisor):
         boot(manager, conductor, "i")
@@ -88,11 +119,14 @@ def test_deletes_of_builds_that_wait_for_an_image_end_at_once(never: threading.E
             message = conductor.commit_build(uuid, HOST, NODE, FLAVOR, image=IMAGE)
             manager.build_and_run_instance(CTX, message)
         wait_until(lambda: len(waiting) == REMOVALS)
-        for uuid in ("other", *uuids):
+        conductor.begin_delete("queued")
+        manager.terminate_instance(CTX, "queued", NODE)
+        wait_until(lambda: conductor.instances["queued"].vm_state is VmState.DELETED)
+        assert len(waiting) == REMOVALS  # the build that waited for a thread has not even begun
+        for uuid in ("other", *STUCK):
             conductor.begin_delete(uuid)
             manager.terminate_instance(CTX, uuid, NODE)
         wait_until(lambda: {one.vm_state for one in conductor.instances.values()} == {VmState.DELETED})
-        assert len(waiting) == REMOVALS  # the build that waited for a thread has not even begun
         assert conductor.failures == []
         assert conductor.nodes[HOST, NODE].vcpus_used == 0
 
@@ -103,8 +137,7 @@ def test_a_delete_ends_the_build_at_its_next_step() -> None:
 
     def delete(operation: str) -> None:
         if operation == "prepare":
-            compute.conductor.begin_delete("i")
-            compute.manager.terminate_instance(CTX, "i", NODE)
+            compute.delete_meanwhile("i")
 
     compute.hypervisor.on_call = delete
     compute.manager.build_and_run_instance(CTX, message)
