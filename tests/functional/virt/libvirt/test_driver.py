@@ -21,6 +21,7 @@ from minova.objects.servers.states import PowerState
 from minova.virt.driver import ComputeDriver
 from minova.virt.driver.domains import RowHost
 from minova.virt.libvirt.driver import LibvirtDriver
+from minova.virt.libvirt.guest_state.guest_clocks import GuestClocks
 from minova.virt.libvirt.storage import disk_owner
 from minova.virt.libvirt.storage.disk_snapshots import DiskSnapshots
 from minova.virt.libvirt.storage.disks import Disks
@@ -292,10 +293,10 @@ def test_bug_clock_was_not_set_after_a_rescue(
 def test_bug_a_rescue_failed_because_libvirt_was_away_after_it(
     driver: LibvirtDriver, guest: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def be_away(domain: Any) -> None:
+    def be_away(clocks: GuestClocks, domain: Any) -> None:
         raise HypervisorUnavailable("restarts")
 
-    monkeypatch.setattr(driver._clocks, "set_when_booted", be_away)
+    monkeypatch.setattr(GuestClocks, "set_when_booted", be_away)
     driver.prepare_rescue(guest, Image(id="rescuer"), None)
     assert driver.rescue(guest, Image(id="rescuer")) is PowerState.RUNNING
 
