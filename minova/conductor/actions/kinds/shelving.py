@@ -11,8 +11,9 @@ server.
 """
 
 import logging
+import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -20,6 +21,7 @@ from oslo_config import cfg
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.backoff import Backoff
 from minova.codecs import Decoder
 from minova.conductor.actions.engine.in_progress import Ending, LockedAction, context_of, locked_instance
 from minova.conductor.actions.engine.kind import ActionKind, ActionRequest, EveryKind, parsed
@@ -50,6 +52,8 @@ from minova.objects.servers.states import TaskState, VmState
 LOG = logging.getLogger(__name__)
 # Seconds between two searches for servers whose time on their hosts is over, unless configured.
 OFFLOAD_INTERVAL = 60.0
+# Each offload that fails, such as while the image service is away, is an action with a fault.
+_PAUSES = Backoff(first=OFFLOAD_INTERVAL, longest=3600.0)
 
 
 class _Place(NamedTuple):
@@ -57,6 +61,13 @@ class _Place(NamedTuple):
 
     host: str | None
     zone: str | None
+
+
+class _Attempts(NamedTuple):
+    """How often this conductor has begun the offload of a server, and when it may do so again."""
+
+    number: int
+    not_before: float
 
 
 class UnshelveDestination(msgspec.Struct, frozen=True, kw_only=True):
@@ -225,10 +236,20 @@ class ShelvedImages(EveryKind):
 
 
 class ShelvedOffloads:
-    def __init__(self, conf: cfg.ConfigOpts, worker: TaskWorker, actions: ServerActions) -> None:
+    """`ticks`: seconds, monotonic."""
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        worker: TaskWorker,
+        actions: ServerActions,
+        ticks: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._conf = conf
         self._worker = worker
         self._actions = actions
+        self._ticks = ticks
+        self._attempts: dict[str, _Attempts] = {}
 
     def offload_due(self) -> None:
         """Offload the servers whose time on their hosts is over, and those whose immediate offload was not possible."""
@@ -239,7 +260,13 @@ class ShelvedOffloads:
         with self._worker.db.read() as session:
             due = instances.shelved_before(session, self._worker.now() - seconds)
             newer = unexpected.newer_among(session, due)
+        now = self._ticks()
+        forgotten = now - 2 * _PAUSES.longest
+        self._attempts = {uuid: before for uuid, before in self._attempts.items() if before.not_before > forgotten}
         for instance_uuid in due:
+            before = self._attempts.get(instance_uuid, _Attempts(0, now))
+            if now < before.not_before:
+                continue
             if instance_uuid in newer:
                 # It was unshelved after the backup from which this database was made.
                 LOG.warning("Instance %s stays on its host: its guest is newer than its row", instance_uuid)
@@ -251,6 +278,9 @@ class ShelvedOffloads:
                 )
             except (errors.NotFound, errors.Conflict, errors.PeerTooOld) as error:
                 LOG.info("Instance %s stays on its host: %s", instance_uuid, error)
+            else:
+                number = before.number + 1
+                self._attempts[instance_uuid] = _Attempts(number, now + _PAUSES.pause(number))
 
 
 def kinds(conf: cfg.ConfigOpts, worker: TaskWorker, images: Images, builds: BuildInstances) -> dict[str, ActionKind]:

@@ -1,5 +1,6 @@
 """Shelved servers: their images, how they leave their hosts and get new ones, and recovery at every step."""
 
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -259,6 +260,25 @@ def test_servers_leave_their_hosts_once_their_time_is_over(harness: ConductorHar
     assert harness.state(uuid) == "shelved/shelving_offloading on a"
     succeed(harness, uuid, harness.action_id(uuid))
     assert harness.state(uuid) == "shelved_offloaded/None on None"
+
+
+def test_bug_offloads_that_fail_made_a_record_each_minute(
+    harness: ConductorHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the image service is away no host removes the disk of a shelved server."""
+    uuid, now = harness.active(), 0.0
+    shelving = harness.conductor.collaborators.shelving
+    monkeypatch.setattr(shelving, "_ticks", lambda: now)
+    later, begun = shelve(harness, uuid), []
+    for minute in range(8 * 60):
+        if harness.state(uuid) == "shelved/shelving_offloading on a":
+            later = harness.action_id(uuid)
+            harness.conductor.action_failed(CTX, **report(harness, uuid, later), reason="Glance is away")
+            begun.append(minute)
+        now = 60.0 * minute
+        shelving.offload_due()
+    assert begun[:7] == [0, 1, 2, 4, 8, 16, 32]
+    assert max(after - before for before, after in pairwise(begun)) == 60
 
 
 def test_an_offload_that_fails_is_tried_again(harness: ConductorHarness) -> None:
