@@ -11,7 +11,7 @@ from oslo_log import formatters, log
 
 from minova import errors
 from minova.context import RequestContext, service_context
-from minova.outages import FirstOfEachKind
+from minova.outages import HAS_REASON, FirstOfEachKind
 
 # These loggers are chatty below WARNING and never report on minova's own work.
 _NAMES = (
@@ -82,7 +82,9 @@ def setup(conf: cfg.ConfigOpts) -> None:
 
 
 def _what_the_line_lacks(record: logging.LogRecord) -> str:
-    """oslo.log appends the error that is being handled to each line: not to one that has its text."""
+    """oslo.log appends the error that is being handled to each line: not to one that has its text, or says that it has its reason."""
+    if hasattr(record, HAS_REASON):
+        return ""
     text = str(sys.exc_info()[1] or "")
     return "" if text and not record.exc_info and text in record.getMessage() else str(_summary(record))
 

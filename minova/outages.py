@@ -4,7 +4,6 @@ one when it ends.
 
 import logging
 import re
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -14,6 +13,8 @@ from minova.metrics import DEPENDENCY_UP
 # Seconds between lines about an outage that goes on for the same reason.
 REMINDER = 600.0
 MOST_KINDS = 20
+# The attribute of log records to which no formatter appends the exception that is being handled (`minova.log`).
+HAS_REASON = "minova_has_reason"
 # Numbers differ from one failure to the next of the same kind: ports, times, addresses of objects.
 _NUMBERS = re.compile(r"0x[0-9a-f]+|[0-9][0-9.]*")
 # Words with a digit: UUIDs, ports, times.
@@ -91,15 +92,8 @@ class Outage:
             )
 
     def _say(self, level: int, text: str, *arguments: object) -> None:
-        """Logs the line. oslo.log would append the exception that this thread is handling: it is the reason again, or, at the end of an
-        outage, wrong. So another thread logs the line then.
-        """
-        if level < logging.WARNING or sys.exc_info()[0] is None:
-            self._log.log(level, text, *arguments)
-            return
-        thread = threading.Thread(target=self._log.log, args=(level, text, *arguments), name="outage", daemon=True)
-        thread.start()
-        thread.join()
+        """Logs the line. The exception that this thread is handling is the reason again, or, at the end of an outage, wrong."""
+        self._log.log(level, text, *arguments, extra={HAS_REASON: True})
 
 
 class FirstOfEachKind:

@@ -7,6 +7,7 @@ from oslo_config import cfg
 from oslo_messaging._drivers import amqpdriver, common, impl_rabbit, pool
 
 from minova import log
+from minova.outages import HAS_REASON
 
 RABBIT = logging.getLogger("oslo.messaging._drivers.impl_rabbit")
 
@@ -53,9 +54,18 @@ def test_the_loggers_that_repeat_themselves_are_there_by_name() -> None:
     assert {module.LOG.name for module in (amqpdriver, common, impl_rabbit, pool)} <= {*log._REPETITIVE}
 
 
-@pytest.mark.parametrize(("said", "appended"), [("Registration: refused", ""), ("Registration", "OSError: refused")])
-def test_bug_lines_had_their_reason_twice(said: str, appended: str) -> None:
+@pytest.mark.parametrize(
+    ("said", "has_reason", "appended"),
+    [
+        ("Registration: refused", False, ""),
+        ("Registration", False, "OSError: refused"),
+        ("Glance answers again", True, ""),
+    ],
+)
+def test_bug_lines_had_their_reason_twice(said: str, has_reason: bool, appended: str) -> None:
     record = logging.LogRecord("minova", logging.WARNING, "x", 1, said, None, None)
+    if has_reason:
+        setattr(record, HAS_REASON, True)
     try:
         raise OSError("refused")
     except OSError:
