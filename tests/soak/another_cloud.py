@@ -36,7 +36,7 @@ class AnotherCloud:
             self._open().stop()
             database, images = _content(self._file), self._cloud.stored_images()
             # An API serves reads of the other cloud, which knows no server of this one.
-            self._journal.is_misled.set()
+            self._journal.misled_url = self._cloud.url_of(name)
             self._cloud.kill(name)
             try:
                 self._cloud.mislead(name, DATABASE_WORDS, database_url=f"sqlite:///{self._file}")
@@ -45,7 +45,7 @@ class AnotherCloud:
                 assert self._cloud.stored_images() >= images, f"{name} has removed images at another cloud's database"
             finally:
                 self._cloud.lead_back(name)
-                self._journal.is_misled.clear()
+                self._journal.misled_url = None
 
     def mislead_compute(self, name: str, seconds: float) -> None:
         """It is started with the broker of the other cloud, whose conductor answers it."""

@@ -98,6 +98,10 @@ class Cloud:
         self._starter.shutdown()
         self._stack.close()
 
+    def url_of(self, name: str) -> str | None:
+        """Returns the URL of this API; None: the service is no API."""
+        return dict(zip(APIS, self.urls, strict=True)).get(name)
+
     # -- services --------------------------------------------------------------------------------------------------
 
     def configure(self, name: str, *, transport_url: str = "", database_url: str = "") -> None:

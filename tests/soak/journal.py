@@ -45,8 +45,8 @@ class Journal:
         self.losses: list[Loss] = []
         # Set while the cloud takes no changes because its database has lost some.
         self.is_recovering = threading.Event()
-        # Set while an API may be at another cloud's database.
-        self.is_misled = threading.Event()
+        # The URL of the API that may be at another cloud's database now.
+        self.misled_url: str | None = None
         # Guests that ran when the database went back in time, by the servers' UUIDs, and what operators adopted since.
         self.guests: dict[str, Guest] = {}
         self.adopted: set[str] = set()

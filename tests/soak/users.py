@@ -76,7 +76,7 @@ class Client:
             if answer.status == 500:
                 self._journal.violation(f"{method} {path}: 500 {answer.data[:300]!r}")
             return str(answer.status)
-        if answer.status in {400, 404} and self._journal.is_misled.is_set():
+        if answer.status in {400, 404} and url == self._journal.misled_url:
             return str(answer.status)
         if answer.status == 406:  # an API of the last release, which serves 2.1 alone
             return str(answer.status)
