@@ -67,10 +67,12 @@ class GuestShelving:
         return self._snapshots.take(run, Steps(pending, uploading))
 
     def _offload(self, run: ActionRun) -> PowerState:
-        """Remove everything of the guest but its image and the state of its TPM, which a conductor keeps. Raises Conflict if the guest runs: its disk is newer then. Raises
-        SavedMemoryKept if an overlay of a snapshot is open beside its disk, which may have later writes than the image.
-        Raises SavedMemoryKept if its memory is saved, unless the user has shelved it while it was suspended. Raises ImageDeleted
-        or ServiceUnavailable unless the image is at the image service: it may have been deleted since the request.
+        """Remove everything of the guest but its image and the state of its TPM, which a conductor keeps.
+
+        Raises Conflict if the guest runs: its disk is newer then. Raises SavedMemoryKept if an overlay of a snapshot is open beside
+        its disk, which may have later writes than the image. Raises SavedMemoryKept if its memory is saved, unless the user has
+        shelved it while it was suspended. Raises ImageDeleted or ServiceUnavailable unless the image is at the image service: it
+        may have been deleted since the request.
         """
         uuid = run.instance.uuid
         with run.preparing():

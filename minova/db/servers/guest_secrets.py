@@ -46,8 +46,8 @@ def require_place(session: Session, uuid: str) -> None:
 
 
 def set_aside(session: Session, uuid: str) -> None:
-    """Sets the secrets of a locked instance aside, because its disks are about to be made anew. They stay until `remove_former`, for the case of a failure.
-    Raises as `require_place`.
+    """Sets the secrets of a locked instance aside, because its disks are about to be made anew. They stay until `remove_former`, for
+    the case of a failure. Raises as `require_place`.
     """
     require_place(session, uuid)
     _remove_kinds(session, [uuid], [TPM_STATE])

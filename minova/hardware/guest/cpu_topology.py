@@ -28,8 +28,9 @@ class CpuTopology(NamedTuple):
 
 def cpu_topology(flavor: Flavor, image: Mapping[str, Any], *, pinned_threads: int = 0) -> CpuTopology:
     """`image`: its properties, typed. `pinned_threads`: how many of the guest's CPUs are pinned on each core of the host; 0: it is not
-    pinned. As in Nova, the guest then sees so many threads, or the next smaller number that is possible, or fewer that it prefers. Raises an error of `minova.hardware.errors` if maxima and preferences contradict each other, or
-    no topology has the flavor's number of CPUs.
+    pinned. As in Nova, the guest then sees so many threads, or the next smaller number that is possible, or fewer that it prefers.
+    Raises an error of `minova.hardware.errors` if maxima and preferences contradict each other, or no topology has the flavor's
+    number of CPUs.
     """
     most = _maximum(flavor, image)
     preferred = _preferred(flavor, image, most)

@@ -8,7 +8,8 @@ from minova.objects.catalogue.image import Image
 class HostArguments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the host of a server action gets beside the instance. Each action uses only a few of the fields.
 
-    `image`: the queued image that the action writes; of an offload the image that has the server's disk. `rotation`: of a backup; the conductor removes the older ones.
+    `image`: the queued image that the action writes; of an offload the image that has the server's disk.
+    `rotation`: of a backup; the conductor removes the older ones.
     `rescue_image`: the image to rescue with; None: the instance's own.
     `admin_password`, `injected_files`, `availability_zone`: for the config drive of a rebuilt guest. `change_password`
     sets `admin_password`.

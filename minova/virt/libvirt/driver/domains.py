@@ -168,8 +168,8 @@ class LibvirtDomains(DomainDefinitions):
         """Make the disks of a defined domain anew, and with them its firmware variables and the state of its TPM: firmware and swtpm
         make those of the new guest at its first start. They go before the former disks do, so that new disks never boot with them.
 
-        Checks and steps that may fail come before that: after a failure the former guest still has its disks, its TPM and their secrets. `replaces`: see
-        `rebuild`.
+        Checks and steps that may fail come before that: after a failure the former guest still has its disks, its TPM and their
+        secrets. `replaces`: see `rebuild`.
         """
         self._disks.require_room(instance, base, copies_image=copies_image)
         passphrases = self._make_secrets(instance)

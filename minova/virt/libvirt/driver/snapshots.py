@@ -45,7 +45,7 @@ class LibvirtSnapshots(LibvirtBase):
             self._set_aside(instance)
             self._snapshots.copy(uuid, path, check)
         except BaseException:
-            # If the action is not wanted any more, nobody waits for the commit either: a deletion may wait for this.
+            # If the action is not wanted any more, `check` ends the commit as well: a deletion may wait until this has ended.
             with suppress(Exception):
                 self._end_snapshot(uuid, check)
             raise

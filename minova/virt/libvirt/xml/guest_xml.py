@@ -46,8 +46,10 @@ def guest_xml(
     boot_files: BootFiles | None = None,
     lacks: tuple[str, ...] = (),
 ) -> str:
-    """Returns the domain's XML. `lacks`: keys that the instance has, and the guest is built without. Raises ImageUnacceptable if a property of the image or an extra spec of the flavor has
-    an invalid value, HardwareNotOffered if the value is valid but this host does not offer it.
+    """Returns the domain's XML. `lacks`: keys that the instance has, and the guest is built without.
+
+    Raises ImageUnacceptable if a property of the image or an extra spec of the flavor has an invalid value, HardwareNotOffered if
+    the value is valid but this host does not offer it.
     """
     guest = guest_of(instance, settings)
     require_offered(guest)
