@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import select
 
 from minova import errors
+from minova.conductor.moves import plan
 from minova.context import RequestContext
 from minova.db import quotas
 from minova.db.models import ComputeNode, Inventory, RequestSpecRow
@@ -374,3 +375,17 @@ def test_bug_hypervisor_that_restarts_when_the_guest_starts_left_it_off_in_error
     mover.do("migrate")
     assert mover.state == ("resized", None, there)
     assert mover.domains()[there] is PowerState.RUNNING
+
+
+def test_bug_move_waited_without_end_for_a_destination_that_could_not_start_its_guest(
+    mover: Mover, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "MOST_STARTS", 4)
+    there, source = mover.other, mover.source
+    mover.cloud.drivers[there].fail("define_moved", [errors.GuestBusy("a job is stuck")] * 4)
+    mover.do("migrate")
+    assert mover.state == ("error", None, there)
+    assert mover.migration().status == "error"
+    assert mover.migration().cleanup_host == source, "it keeps its copy"
+    mover.delete()
+    mover.require_sound()
