@@ -52,8 +52,8 @@ from minova.objects.servers.states import TaskState, VmState
 LOG = logging.getLogger(__name__)
 # Seconds between two searches for servers whose time on their hosts is over, unless configured.
 OFFLOAD_INTERVAL = 60.0
-# Each offload that fails, such as while the image service is away, is an action with a fault.
-_PAUSES = Backoff(first=OFFLOAD_INTERVAL, longest=3600.0)
+# The longest pause between two offloads of a server. Each that fails, such as while the image service is away, is an action with a fault.
+LONGEST_PAUSE = 3600.0
 
 
 class _Place(NamedTuple):
@@ -249,6 +249,8 @@ class ShelvedOffloads:
         self._worker = worker
         self._actions = actions
         self._ticks = ticks
+        self._interval = float(conf.shelved_poll_interval or OFFLOAD_INTERVAL)
+        self._pauses = Backoff(first=self._interval, longest=max(self._interval, LONGEST_PAUSE))
         self._attempts: dict[str, _Attempts] = {}
 
     def offload_due(self) -> None:
@@ -261,11 +263,11 @@ class ShelvedOffloads:
             due = instances.shelved_before(session, self._worker.now() - seconds)
             newer = unexpected.newer_among(session, due)
         now = self._ticks()
-        forgotten = now - 2 * _PAUSES.longest
+        forgotten = now - 2 * self._pauses.longest
         self._attempts = {uuid: before for uuid, before in self._attempts.items() if before.not_before > forgotten}
         for instance_uuid in due:
             before = self._attempts.get(instance_uuid, _Attempts(0, now))
-            if now < before.not_before:
+            if now + self._interval / 2 < before.not_before:  # this search may be a little early
                 continue
             if instance_uuid in newer:
                 # It was unshelved after the backup from which this database was made.
@@ -280,7 +282,7 @@ class ShelvedOffloads:
                 LOG.info("Instance %s stays on its host: %s", instance_uuid, error)
             else:
                 number = before.number + 1
-                self._attempts[instance_uuid] = _Attempts(number, now + _PAUSES.pause(number))
+                self._attempts[instance_uuid] = _Attempts(number, now + self._pauses.pause(number))
 
 
 def kinds(conf: cfg.ConfigOpts, worker: TaskWorker, images: Images, builds: BuildInstances) -> dict[str, ActionKind]:

@@ -266,6 +266,8 @@ def test_bug_offloads_that_fail_made_a_record_each_minute(
     harness: ConductorHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the image service is away no host removes the disk of a shelved server."""
+    harness.options["shelved_poll_interval"] = 60
+    harness.conductor = harness.start("one")
     uuid, now = harness.active(), 0.0
     shelving = harness.conductor.collaborators.shelving
     monkeypatch.setattr(shelving, "_ticks", lambda: now)
