@@ -87,6 +87,9 @@ class Immovable:
     def await_guest(self, instance_uuid: str, attempt: int, check: Callable[[], None]) -> None:
         _refuse()
 
+    def hold_disks(self, instance: Instance, destination: LiveDestination) -> None:
+        _refuse()
+
     def settle_live(self, instance_uuid: str) -> None:
         _refuse()
 

@@ -94,7 +94,7 @@ def test_a_guest_that_has_left_belongs_to_its_destination_although_the_answer_wa
 
 
 def test_a_guest_that_has_not_landed_goes_on_at_its_source(mover: Mover) -> None:
-    """Its source holds the disks, and gives them up on the verdict."""
+    """Its source has handed it over, and holds no disks before it has landed."""
     source = mover.row.host
     (destination,) = {*mover.cloud.hosts} - {source}
     await_guest = mover.cloud.drivers[destination].await_guest
@@ -104,6 +104,24 @@ def test_a_guest_that_has_not_landed_goes_on_at_its_source(mover: Mover) -> None
         await_guest(uuid, 0, lambda: None)
 
     mover.cloud.drivers[destination].await_guest = lost  # type: ignore[method-assign,assignment]
+    mover.do("live_migrate")
+    assert mover.state == ("active", None, source)
+    assert mover.migration().status == "error"
+    assert mover.domains() == {source: PowerState.RUNNING}
+    mover.require_sound()
+
+
+def test_a_guest_that_goes_on_at_its_source_before_its_disks_are_held_stays(mover: Mover) -> None:
+    """libvirt continues it there if the answer of the destination is lost."""
+    source = mover.source
+    driver = mover.cloud.drivers[source]
+    hold_disks = driver.hold_disks
+
+    def too_late(*arguments: Any) -> None:
+        driver.stay(mover.uuid)
+        hold_disks(*arguments)
+
+    driver.hold_disks = too_late  # type: ignore[method-assign,assignment]
     mover.do("live_migrate")
     assert mover.state == ("active", None, source)
     assert mover.migration().status == "error"

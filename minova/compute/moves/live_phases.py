@@ -55,6 +55,7 @@ class LivePhases:
             MovePhase.PREPARE: self._prepare,
             MovePhase.MIGRATE: self._migrate,
             MovePhase.LAND: self._land,
+            MovePhase.HOLD: self._hold,
             MovePhase.ARRIVE: self._arrive,
             MovePhase.LOOK: self._look,
             MovePhase.LOOK_THERE: self._look,
@@ -100,7 +101,7 @@ class LivePhases:
         return PhaseResult(live_destination=destination)
 
     def _migrate(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
-        """Live-migrates the guest. After a success this host runs no part of it, and cannot run it before `stay`."""
+        """Live-migrates the guest. After a success this host runs no part of it, or libvirt is still handing it over."""
         assert move.live_destination is not None
         watch = _Watch(ctx, move, check, self._driver, self._conductor, self._host, self._clock)
         outcome = self._driver.live_migrate(move.instance, move.live_destination, watch)
@@ -111,14 +112,19 @@ class LivePhases:
             outcome.seconds,
             "?" if outcome.downtime_ms is None else outcome.downtime_ms,
         )
-        if outcome.held:
+        if outcome.handing_over:
             # The guest stands still: what else is to be done here waits.
-            return PhaseResult(held=True)
+            return PhaseResult(handing_over=True)
         self._driver.stop_export(move.migration.uuid)
         return PhaseResult(power_state=self._driver.power_state(move.instance.uuid))
 
     def _land(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         self._driver.await_guest(move.instance.uuid, move.migration.attempt, check)
+        return PhaseResult()
+
+    def _hold(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
+        assert move.live_destination is not None
+        self._driver.hold_disks(move.instance, move.live_destination)
         return PhaseResult()
 
     def _arrive(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:

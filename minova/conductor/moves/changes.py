@@ -39,6 +39,7 @@ BACKOFF = Backoff(first=15.0, longest=30.0)
 # Seconds until hosts say again what they have of a guest, or try again what the guest waits for.
 BACKOFF_OF_LOOKS = Backoff(first=2.0, longest=15.0)
 _WITH_KEY = frozenset({MovePhase.EXPORT, MovePhase.IMPORT, MovePhase.DESCRIBE, MovePhase.PREPARE})
+_WITH_DESTINATION = frozenset({MovePhase.MIGRATE, MovePhase.HOLD})
 _LOOKS = frozenset({MovePhase.LOOK, MovePhase.LOOK_THERE})
 # Nova's events.
 _EVENTS = {
@@ -435,7 +436,7 @@ def _message(instance: Instance, migration: Migration, plan: MovePlan, zones: Ma
         export=plan.export if plan.phase is MovePhase.IMPORT else None,
         key=plan.key if plan.phase in _WITH_KEY else None,
         live_source=plan.live_source if plan.phase in {MovePhase.CHECK, MovePhase.PREPARE} else None,
-        live_destination=plan.live_destination if plan.phase is MovePhase.MIGRATE else None,
+        live_destination=plan.live_destination if plan.phase in _WITH_DESTINATION else None,
         block=plan.block,
         availability_zone=zones.get(host or "", "") if instance.config_drive else "",
         round=plan.round if plan.phase in _LOOKS else None,

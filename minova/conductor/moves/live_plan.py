@@ -1,7 +1,7 @@
 """Which phase of a live migration follows which. Pure.
 
-    schedule --> (queue) --> describe --> check --> prepare --> migrate --> (land) ==> arrive --> leave --> (completed)
-                                |           | no       | no        | no        '--> ERROR at the destination
+    schedule --> (queue) --> describe --> check --> prepare --> migrate --> (land --> hold) ==> arrive --> leave --> (completed)
+                                |           | no       | no        | no                '--> ERROR at the destination
                                 |     next alternate   |           v
                                 '--------------------> stay   look, look there: what both sides have of the guest
                                                        |                 |
@@ -29,7 +29,8 @@ _NEXT: Mapping[MovePhase, MovePhase | MoveEnd] = {
     MovePhase.CHECK: MovePhase.PREPARE,
     MovePhase.PREPARE: MovePhase.MIGRATE,
     MovePhase.MIGRATE: MovePhase.ARRIVE,  # see `after_leaving`
-    MovePhase.LAND: MovePhase.ARRIVE,
+    MovePhase.LAND: MovePhase.HOLD,
+    MovePhase.HOLD: MovePhase.ARRIVE,
     MovePhase.ARRIVE: MovePhase.LEAVE,
     MovePhase.LEAVE: MoveEnd.COMPLETED,
     MovePhase.LOOK: MovePhase.LOOK_THERE,
@@ -46,6 +47,7 @@ _AFTER_FAILURE: Mapping[MovePhase, MovePhase | MoveEnd] = {
     MovePhase.PREPARE: MovePhase.STAY,
     MovePhase.MIGRATE: MovePhase.LOOK,
     MovePhase.LAND: MovePhase.LOOK,
+    MovePhase.HOLD: MovePhase.LOOK,
     MovePhase.ARRIVE: MoveEnd.BROKEN,
     MovePhase.LEAVE: MoveEnd.COMPLETED,  # the source pays later
     MovePhase.DISCARD: MoveEnd.FAILED,
@@ -71,11 +73,12 @@ def after_success(plan: MovePlan, migration: Migration) -> MovePhase | MoveEnd:
     return _NEXT[plan.phase]
 
 
-def after_leaving(*, held: bool) -> MovePhase:
-    """Returns what follows when the guest has left its source. `held`: libvirt has yet to end it there. Then it has left only if the
-    destination has it whole.
+def after_leaving(*, handing_over: bool) -> MovePhase:
+    """Returns what follows when the guest has left its source. `handing_over`: libvirt has yet to end it there. Then it has left only if the
+    destination has it whole. The source holds its disks after that, not before: QEMU must be able to go on with them if it cannot hand
+    the guest over.
     """
-    return MovePhase.LAND if held else MovePhase.ARRIVE
+    return MovePhase.LAND if handing_over else MovePhase.ARRIVE
 
 
 def after_failure(plan: MovePlan, migration: Migration) -> MovePhase | MoveEnd:
@@ -115,7 +118,7 @@ def after_loss(plan: MovePlan, migration: Migration, loss: Loss) -> MovePhase | 
             return after_failure(plan, migration)
         case _ if loss is Loss.SILENT:
             return None
-        case MovePhase.MIGRATE | MovePhase.LOOK:
+        case MovePhase.MIGRATE | MovePhase.HOLD | MovePhase.LOOK:
             return MovePhase.LOOK_THERE
         case MovePhase.LAND:
             return MovePhase.LOOK

@@ -69,7 +69,7 @@ _BOTH_RUN = Failure(
 # The phases of a live migration before which the bindings of its ports to the destination are made, or removed.
 _WITH_BINDINGS = frozenset({MovePhase.PREPARE, MovePhase.DISCARD})
 # The phases after whose failure the guest may be on either host.
-_LEAVING = frozenset({MovePhase.MIGRATE, MovePhase.LAND})
+_LEAVING = frozenset({MovePhase.MIGRATE, MovePhase.LAND, MovePhase.HOLD})
 # The phases in which the next alternate is tried.
 _TRIED = frozenset({MovePhase.CLAIM, MovePhase.CHECK})
 
@@ -218,7 +218,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
             changed["live_source"] = None  # the destination has used it
         following = _after_success(move)
         if move.plan.phase is MovePhase.MIGRATE:
-            following = live_plan.after_leaving(held=result.held)
+            following = live_plan.after_leaving(handing_over=result.handing_over)
         if move.plan.phase is MovePhase.LOOK:
             changed["guest"] = result.guest
             following = live_plan.after_report(move.plan, result.guest)

@@ -76,14 +76,15 @@ class LiveProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 class LiveOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The guest has left: its copy here is off. `arrives_paused`: the destination resumes it after the row has its
-    host. `held`: its copy here is not off yet, but cannot continue. It has left if the destination has it whole.
+    host. `handing_over`: its copy here stands still and writes nothing, but is not off yet. It has left if the destination has it
+    whole.
     """
 
     arrives_paused: bool
     seconds: float
     downtime_ms: int | None = None
     post_copy: bool = False
-    held: bool = False
+    handing_over: bool = False
 
 
 class GuestSide(StrEnum):

@@ -30,8 +30,8 @@ A live migration, whose task state is `migrating` to its end::
     check         destination: claims, and checks whether it can run it  pre-migrating
     prepare       destination: makes disks, networks and filters         pre-migrating
     migrate       source: the guest leaves                               migrating
-    land          destination: the guest is here whole. Only after a source that holds its disks before libvirt has
-                  ended the guest there
+    land          destination: the guest is here whole. Only if the source has reported it before libvirt has ended it there
+    hold          source: holds the disks, so that nothing continues the guest here. Likewise
     -- the switch: the row has the destination and the next attempt --
     arrive        destination: the guest runs here                       post-migrating
     leave         source: removes its copy                               post-migrating, completed
@@ -84,6 +84,7 @@ class MovePhase(StrEnum):
     PREPARE = "prepare"
     MIGRATE = "migrate"
     LAND = "land"
+    HOLD = "hold"
     ARRIVE = "arrive"
     LOOK = "look"
     LOOK_THERE = "look there"
@@ -172,8 +173,8 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     `objects/servers/failures.py`.
 
     `export`, `live_source`, `live_destination`: see `MoveMessage`. `power_state`: of the guest on this host, if it is known.
-    `guest`: what the host has of the guest, if it was asked for that, or if the guest could not arrive. `held`: the source holds the disks of a
-    guest that has left, so that nothing can continue it there, and libvirt has yet to end it.
+    `guest`: what the host has of the guest, if it was asked for that, or if the guest could not arrive. `handing_over`: the guest
+    stands still at the source, and libvirt has yet to end it there.
     """
 
     power_state: PowerState | None = None
@@ -181,6 +182,6 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     live_source: LiveSource | None = None
     live_destination: LiveDestination | None = None
     guest: GuestReport | None = None
-    held: bool = False
+    handing_over: bool = False
     failure: Reason | None = None
     kind: Line = ""

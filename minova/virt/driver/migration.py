@@ -10,7 +10,7 @@ A resize on the same host is `define_moved` with a later attempt and the new fla
 
 A live migration:
 
-    S live_source -> D check_live, prepare_live -> S live_migrate -> D await_guest -> D arrive -> S destroy(RowHost(D))
+    S live_source -> D check_live, prepare_live -> S live_migrate -> D await_guest -> S hold_disks -> D arrive -> S destroy(RowHost(D))
     failed: D destroy(RowHost(S)); after any doubt both report `guest_side`, and the conductor decides
 """
 
@@ -130,8 +130,8 @@ class MigrationDriver(Protocol):
         destination: LiveDestination,
         progress: Callable[[LiveProgress], None],
     ) -> LiveOutcome:
-        """Migrate the guest and return once its copy here is off, or cannot continue before `stay` (`LiveOutcome.held`); joins a migration
-        that an earlier process has begun.
+        """Migrate the guest and return once its copy here is off, or stands still while it is handed over
+        (`LiveOutcome.handing_over`); joins a migration that an earlier process has begun.
         `progress` is called several times a second; an exception of it aborts the migration.
 
         Raises LiveMigrationAborted after `abort_live` or the time-out: the guest runs here. Raises PostCopyFailed if its memory does
@@ -162,8 +162,14 @@ class MigrationDriver(Protocol):
         """
         ...
 
+    def hold_disks(self, instance: Instance, destination: LiveDestination) -> None:
+        """Hold the disks of a guest that the destination has whole, so that nothing continues it here before `stay`. A guest that has
+        left needs no hold. Idempotent. Raises GuestStateUnexpected if the guest goes on here, or its disks cannot be held.
+        """
+        ...
+
     def settle_live(self, instance_uuid: str) -> None:
-        """Wait for a while until libvirt has ended the guest of a migration with the outcome `held`."""
+        """Wait for a while until libvirt has ended the guest of a migration with the outcome `handing_over`."""
         ...
 
     def arrive(self, instance: Instance, attempt: int) -> PowerState:

@@ -154,7 +154,7 @@ class FakeMigration(FakePower):
         if self.hands_over and instance.vm_state is not VmState.PAUSED:
             self._handed_over.add(instance.uuid)
             self._turn_to(instance.uuid, PowerState.PAUSED)
-            return LiveOutcome(arrives_paused=True, seconds=0.0, held=True)
+            return LiveOutcome(arrives_paused=True, seconds=0.0, handing_over=True)
         self._turn_to(instance.uuid, PowerState.SHUTDOWN)
         return LiveOutcome(arrives_paused=True, seconds=0.0, downtime_ms=0)
 
@@ -164,6 +164,13 @@ class FakeMigration(FakePower):
             domain = self._domains.get(instance_uuid)
             if domain is None or domain.attempt != attempt or domain.power_state in OFF:
                 raise errors.GuestMissing(f"The guest of {instance_uuid} has not come")
+
+    def hold_disks(self, instance: Instance, destination: LiveDestination) -> None:
+        with self._lock:
+            self._begin("hold_disks")
+            domain = self._domains.get(instance.uuid)
+            if domain is not None and domain.power_state not in OFF and instance.uuid not in self._handed_over:
+                raise errors.GuestStateUnexpected(f"The guest of {instance.uuid} goes on here")
 
     def settle_live(self, instance_uuid: str) -> None:
         with self._lock:

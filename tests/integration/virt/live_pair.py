@@ -66,6 +66,7 @@ class Pair:
 
     def __init__(self, one: Side, two: Side, guest: Instance) -> None:
         self.one, self.two, self.guest, self.attempt = one, two, guest, 1
+        self.destination: LiveDestination | None = None
 
     def boot(self) -> None:
         self.one.driver.prepare(self.guest, self.one.node, 1, self.one.image)
@@ -80,18 +81,24 @@ class Pair:
         source = self.one.driver.live_source(self.guest, MOVE, key)
         self.two.driver.check_live(self.guest, source, block=None)
         self.attempt += 1
-        found = self.two.driver.prepare_live(
+        self.destination = self.two.driver.prepare_live(
             self.guest, self.two.node, self.attempt, source, key, self.two.image, lambda: None
         )
         self.one.driver.stop_export(MOVE)
-        return found
+        return self.destination
 
     def migrate(self, progress: Callable[[LiveProgress], None] = ignore) -> LiveOutcome:
         return self.one.driver.live_migrate(self.guest, self.prepare(), progress)
 
-    def finish(self) -> None:
-        """What follows after the guest has left."""
+    def hold(self) -> None:
         self.two.driver.await_guest(self.guest.uuid, self.attempt, lambda: None)
+        assert self.destination is not None
+        self.one.driver.hold_disks(self.guest, self.destination)
+
+    def finish(self) -> None:
+        """What follows after the guest has left. One that arrives running has no hold."""
+        if self.sides()[1] is not GuestSide.RUNNING:
+            self.hold()
         assert self.two.driver.arrive(self.guest, self.attempt) is PowerState.RUNNING
         self.one.driver.settle_live(self.guest.uuid)
         self.one.driver.destroy(self.guest.uuid, RowHost(host=self.two.name))

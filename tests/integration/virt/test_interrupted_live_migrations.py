@@ -8,13 +8,15 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 
 import libvirt
 import pytest
 
 from minova.conductor.moves.resolver import MoveVerdict, resolve
 from minova.conductor.moves.resolver import Side as ReportedSide
-from minova.errors import HypervisorError
+from minova.errors import GuestMissing, HypervisorError, MinovaError
 from minova.objects.servers.live_migration import GuestSide, LiveOutcome, LiveProgress
 from minova.virt.driver.domains import RowHost
 from tests.cluster import wait_for
@@ -104,6 +106,30 @@ def lose_the_reply(pair: Pair) -> None:
     os.kill(libvirtd.pid, signal.SIGCONT)
 
 
+def qemu_that_waits(instance_uuid: str) -> int:
+    (pid,) = (
+        int(path.parent.name)
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if (words := path.read_bytes()).find(f"guest=instance-{instance_uuid}".encode()) > 0 and b"-incoming" in words
+    )
+    return pid
+
+
+def kill_at_switchover(pair: Pair) -> None:
+    """The destination's QEMU dies while it loads what the source has sent last."""
+    libvirtd = pair.two.libvirtd
+    assert libvirtd.pid is not None
+    os.kill(libvirtd.pid, signal.SIGSTOP)
+    lift_bandwidth(pair)
+    wait_for(
+        "the source to wait",
+        lambda: pair.one.driver.guest_side(pair.guest.uuid).side is GuestSide.PAUSED_BY_MIGRATION,
+        60,
+    )
+    os.kill(qemu_that_waits(pair.guest.uuid), signal.SIGKILL)
+    os.kill(libvirtd.pid, signal.SIGCONT)
+
+
 @pytest.mark.skipif(not IS_WHOLE, reason="each night")
 def test_the_guest_runs_exactly_once_after_each_fault(make_pair: Callable[..., Pair]) -> None:
     pair = make_pair(live_migration_bandwidth=4)
@@ -117,8 +143,19 @@ def test_the_guest_runs_exactly_once_after_each_fault(make_pair: Callable[..., P
     revive(pair.two)
     stays(pair)
 
+    # The source has sent the guest, and the destination loses it.
+    outcome: LiveOutcome | None = None
+    with suppress(MinovaError):
+        outcome = pair.migrate(in_memory_phase(lambda: kill_at_switchover(pair)))
+    if outcome is not None:
+        assert outcome.handing_over
+        with pytest.raises(GuestMissing):
+            pair.hold()
+    stays(pair)
+
     # libvirt tries to continue the guest at its source. Its disks are held there.
-    assert pair.migrate(in_memory_phase(lambda: lose_the_reply(pair))).held
+    assert pair.migrate(in_memory_phase(lambda: lose_the_reply(pair))).handing_over
+    pair.hold()
     assert verdict(pair) is MoveVerdict.DESTINATION
     assert pair.sides() == (GuestSide.PAUSED_BY_MIGRATION, GuestSide.PAUSED)
     pair.two.libvirtd.network.run("iptables", "-F", "OUTPUT")

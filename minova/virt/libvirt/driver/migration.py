@@ -165,7 +165,7 @@ class LibvirtMigration(ColdMigration):
             raise
         finally:
             self._destinations.pop(uuid, None)
-        if not outcome.held:
+        if not outcome.handing_over:
             self._release(uuid)
         elif run.begun is not None:
             self._ending[uuid] = run.begun
@@ -180,6 +180,15 @@ class LibvirtMigration(ColdMigration):
             targets = targets_of(self._own(connection, instance_uuid).XMLDesc())
         paths = [Path(path) for path, target in targets.items() if target in destination.copied]
         return self._holds.setdefault(instance_uuid, ImageHold(paths))
+
+    def hold_disks(self, instance: Instance, destination: LiveDestination) -> None:
+        hold = self._hold_of(instance.uuid, destination)
+        is_held = hold is not None and hold.take()
+        side = self.guest_side(instance.uuid).side
+        if side is GuestSide.LEFT or (is_held and side is GuestSide.PAUSED_BY_MIGRATION):
+            return
+        self._release(instance.uuid)
+        raise errors.GuestStateUnexpected(f"The guest of instance {instance.uuid} has not left: {side}")
 
     def _release(self, instance_uuid: str) -> None:
         hold = self._holds.pop(instance_uuid, None)
@@ -225,12 +234,16 @@ class LibvirtMigration(ColdMigration):
 
     def _has_come(self, instance_uuid: str, attempt: int) -> bool:
         """Raises GuestMissing if the guest does not come any more."""
-        with self._host.connection("Arrival", domain_name(instance_uuid)) as connection:
-            domain = lookup(connection, instance_uuid)
-            mark = None if domain is None else self._our_mark(domain)
-            if mark is None or mark.attempt != attempt or not domain.isActive():
-                raise errors.GuestMissing(f"The guest of instance {instance_uuid} has not come")
-            return not sides.migrates(domain) and sides.side_of(domain) is GuestSide.PAUSED
+        missing = errors.GuestMissing(f"The guest of instance {instance_uuid} has not come")
+        try:
+            with self._host.connection("Arrival", domain_name(instance_uuid)) as connection:
+                domain = lookup(connection, instance_uuid)
+                mark = None if domain is None else self._our_mark(domain)
+                if mark is None or mark.attempt != attempt or not domain.isActive():
+                    raise missing
+                return not sides.migrates(domain) and sides.side_of(domain) is GuestSide.PAUSED
+        except errors.NotFound as error:  # libvirt has removed it meanwhile
+            raise missing from error
 
     def arrive(self, instance: Instance, attempt: int) -> PowerState:
         # The server is here already, whatever has become of its guest: an evacuation to the source must not find disks

@@ -47,14 +47,24 @@ class ImageHold:
         self._paths = paths
         self._files: list[IO[bytes]] = []
         self._lock = threading.Lock()
+        self._works = False
 
-    @property
     def works(self) -> bool:
-        """Whether the guest's QEMU locks its images, and this process may open them. Asked while the guest has them open."""
+        """Whether the guest's QEMU locks its images, and this process may open them: asked while the guest has them open, and remembered."""
         try:
-            return bool(self._paths) and all(is_open(path) for path in self._paths)
+            self._works = self._works or (bool(self._paths) and all(is_open(path) for path in self._paths))
         except OSError:
             return False
+        return self._works
+
+    def is_written(self) -> bool:
+        """Whether a QEMU writes one of the images, or this cannot be seen. Sets no lock: QEMU takes no lock of an image while it meets
+        another one.
+        """
+        try:
+            return not all(_is_free(path) for path in self._paths)
+        except OSError:
+            return True
 
     @property
     def taken(self) -> bool:
@@ -84,8 +94,17 @@ class ImageHold:
             self._files = []
 
 
+def _is_free(path: Path) -> bool:
+    with path.open("rb") as file:
+        return not _is_locked(file.fileno(), _WRITES, _KINDS)
+
+
 def _forbid(fd: int) -> bool:
-    """Forbid writing as a QEMU does, and return whether no other one writes. In this order one of two sees the other."""
+    """Forbid writing as a QEMU does, and return whether no other one writes. In this order one of two sees the other. A QEMU that writes is
+    left alone.
+    """
+    if _is_locked(fd, _WRITES, _KINDS):
+        return False
     wanted = _FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, _FORBIDS_WRITES, _KINDS, 0)
     fcntl.fcntl(fd, fcntl.F_OFD_SETLK, wanted)
     return not _is_locked(fd, _WRITES, _KINDS)

@@ -4,7 +4,7 @@ libvirt's call takes as long as the migration, so it has a thread. Meanwhile the
 permitted downtime, and acts at the time-out.
 
 libvirt removes the network filters of a guest that has left before it ends it and returns. A guest that arrives paused would stand still
-all the while. So the caller returns as soon as it holds the source's disks: nothing continues the guest there then.
+all the while. So the caller returns as soon as the guest is handed over: it is paused here, and its QEMU has given up its disks.
 """
 
 import concurrent.futures
@@ -27,8 +27,8 @@ from minova.virt.libvirt.xml.migration_xml import targets_of
 
 LOG = logging.getLogger(__name__)
 POLL = 0.2
-# Seconds between two tries to hold the disks.
-_TRIES = 0.02
+# Seconds between two looks whether the guest is handed over.
+_LOOKS = 0.02
 _STATS = {
     "memory_total": "memory_total",
     "memory_processed": "memory_processed",
@@ -46,8 +46,8 @@ class _Seen(NamedTuple):
 
 
 class LiveRun:
-    """`size`: bytes of memory and of disks to copy. `stays_paused`: the user has paused the guest. `hold`: of the disks that are copied;
-    None: return after libvirt.
+    """`size`: bytes of memory and of disks to copy. `stays_paused`: the user has paused the guest. `hold`: of the disks that are copied,
+    which is not taken here; None: return after libvirt.
     """
 
     def __init__(
@@ -75,15 +75,15 @@ class LiveRun:
 
     def run(self, progress: Callable[[LiveProgress], None]) -> LiveOutcome:
         """Raises as `MigrationDriver.live_migrate`."""
-        if self._hold is not None and not (self._hold.taken or self._hold.works):
+        if self._hold is not None and not self._hold.works():
             self._hold = None
-        if self._is_held():
-            return self._held()  # the report of that was lost
+        if self._hands_over():
+            return self._handing_over()  # the report of that was lost
         begun = self.begun = None if self._seen().migrates else self._begin()
         try:
             last = self._watch(begun, progress)
             if last is None:
-                return self._held()
+                return self._handing_over()
             self._require_end(begun)
         except errors.LiveMigrationAborted:
             self._resume()
@@ -100,17 +100,16 @@ class LiveRun:
             post_copy=last is LivePhase.POST_COPY,
         )
 
-    def _is_held(self) -> bool:
-        """Whether the guest has left, and its disks are held. A guest that has crashed has closed its disks, too."""
-        if self._hold is None or not self._hold.take():
+    def _hands_over(self) -> bool:
+        """Whether the guest is paused here by its migration, and its QEMU writes its disks no more. A guest that has crashed has closed its
+        disks, too.
+        """
+        if self._hold is None or self._hold.is_written():
             return False
-        if self._seen().side is GuestSide.PAUSED_BY_MIGRATION:
-            return True
-        self._hold.release()
-        return False
+        return self._seen().side is GuestSide.PAUSED_BY_MIGRATION
 
-    def _held(self) -> LiveOutcome:
-        return LiveOutcome(arrives_paused=True, seconds=time.monotonic() - self._started, held=True)
+    def _handing_over(self) -> LiveOutcome:
+        return LiveOutcome(arrives_paused=True, seconds=time.monotonic() - self._started, handing_over=True)
 
     # -- libvirt's call ------------------------------------------------------------------------------------------------
 
@@ -158,7 +157,7 @@ class LiveRun:
     def _watch(
         self, begun: "concurrent.futures.Future[None] | None", progress: Callable[[LiveProgress], None]
     ) -> LivePhase | None:
-        """Returns the last phase, once libvirt no longer works on the migration; None: the guest has left, and its disks are held."""
+        """Returns the last phase, once libvirt no longer works on the migration; None: the guest is handed over."""
         phase, is_forced, seen = LivePhase.PREPARING, False, _Seen(GuestSide.RUNNING, True, {})
         while not (begun.done() if begun is not None else not self._seen().migrates):
             try:
@@ -189,15 +188,15 @@ class LiveRun:
         return phase
 
     def _pause(self, begun: "concurrent.futures.Future[None] | None") -> bool:
-        """Returns whether the guest has left, and its disks are held. False: after a pause, or the end of libvirt's call."""
+        """Returns whether the guest is handed over. False: after a pause, or the end of libvirt's call."""
         if self._hold is None:
             _wait(begun, POLL)
             return False
         until = time.monotonic() + POLL
         while time.monotonic() < until and not (begun is not None and begun.done()):
-            if self._is_held():
+            if self._hands_over():
                 return True
-            _wait(begun, _TRIES)
+            _wait(begun, _LOOKS)
         return False
 
     def _seen(self) -> _Seen:

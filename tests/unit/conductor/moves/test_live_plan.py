@@ -51,7 +51,7 @@ SOURCE = LiveSource(
 )
 LIVE = (
     *(MovePhase.DESCRIBE, MovePhase.CHECK, MovePhase.PREPARE, MovePhase.MIGRATE, MovePhase.LAND),
-    *(MovePhase.ARRIVE, MovePhase.LEAVE),
+    *(MovePhase.HOLD, MovePhase.ARRIVE, MovePhase.LEAVE),
     *(MovePhase.LOOK, MovePhase.STAY, MovePhase.DISCARD, MovePhase.HALT, MovePhase.HALT_THERE, MovePhase.CLOSE),
 )
 
@@ -79,15 +79,20 @@ def test_only_a_destination_that_has_nothing_that_counts_is_given_up_while_it_is
     assert given_up == {MovePhase.CHECK, MovePhase.PREPARE, MovePhase.LEAVE, MovePhase.DISCARD, MovePhase.CLOSE}
 
 
-def test_a_guest_whose_source_holds_its_disks_has_left_once_the_destination_has_it() -> None:
-    assert after_leaving(held=False) is MovePhase.ARRIVE
-    assert after_leaving(held=True) is MovePhase.LAND
+def test_a_source_holds_the_disks_of_a_guest_once_the_destination_has_it() -> None:
+    assert after_leaving(handing_over=False) is MovePhase.ARRIVE
+    assert after_leaving(handing_over=True) is MovePhase.LAND
     landing = plan(MovePhase.LAND)
-    assert after_success(landing, MIGRATION) is MovePhase.ARRIVE
+    assert after_success(landing, MIGRATION) is MovePhase.HOLD
     # The source has it still, and says so first.
     assert after_failure(landing, MIGRATION) is MovePhase.LOOK
     assert after_loss(landing, MIGRATION, Loss.FENCED) is MovePhase.LOOK
     assert after_loss(landing, MIGRATION, Loss.SILENT) is None
+    holding = plan(MovePhase.HOLD)
+    assert after_success(holding, MIGRATION) is MovePhase.ARRIVE
+    assert after_failure(holding, MIGRATION) is MovePhase.LOOK
+    assert after_loss(holding, MIGRATION, Loss.FENCED) is MovePhase.LOOK_THERE
+    assert after_loss(holding, MIGRATION, Loss.SILENT) is None
 
 
 def test_a_fenced_source_leaves_the_word_to_the_destination() -> None:

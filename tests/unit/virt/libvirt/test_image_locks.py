@@ -61,7 +61,10 @@ def test_an_image_that_a_qemu_has_open_is_not_held(images: list[Path]) -> None:
         assert not hold.take()
         assert not hold.taken
         with qemu(images[0]):
-            assert hold.works
+            assert hold.works()
+            assert hold.is_written()
+    assert hold.works()
+    assert not hold.is_written()
     assert hold.take()
     hold.release()
 
@@ -76,8 +79,9 @@ def test_a_qemu_whose_guest_has_left_still_reads_the_image(images: list[Path]) -
 
 
 def test_a_hold_works_only_if_the_images_can_be_locked_and_opened(tmp_path: Path, images: list[Path]) -> None:
-    assert not ImageHold(images).works  # this QEMU does not lock
-    assert not ImageHold([]).works
-    assert not ImageHold([tmp_path / "none"]).works
+    assert not ImageHold(images).works()  # this QEMU does not lock
+    assert not ImageHold([]).works()
+    assert not ImageHold([tmp_path / "none"]).works()
+    assert ImageHold([tmp_path / "none"]).is_written()
     assert not ImageHold([]).take()
     assert not ImageHold([tmp_path / "none"]).take()
