@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from minova.objects.catalogue import kernel_boot
 from minova.objects.catalogue.image import Image
 from minova.objects.requests.legacy_spec import legacy_request_spec
 from minova.objects.requests.request_spec import RequestSpec
@@ -41,8 +42,7 @@ def instance_info(instance: Instance, images_url: str) -> dict[str, Any]:
         "launched_at": _time(instance.launched_at),
         "image_ref_url": f"{images_url.rstrip('/')}/images/{instance.image_ref}",
         "os_type": properties.get("os_type"),
-        "kernel_id": properties.get("kernel_id", ""),
-        "ramdisk_id": properties.get("ramdisk_id", ""),
+        **kernel_boot.references(properties),
         "state": instance.vm_state.value,
         "state_description": instance.task_state.value if instance.task_state is not None else "",
         "progress": instance.progress or "",

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from minova.context import RequestContext
-from minova.objects.catalogue import disk_config
+from minova.objects.catalogue import disk_config, kernel_boot
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.key_pair import KeyPair
 from minova.objects.network.vif import Vif, tap_name
@@ -128,8 +128,7 @@ def _instance(instance: Instance, details: Details, ctx: RequestContext) -> dict
         "flavor": flavor(instance.flavor),
         "image_uuid": instance.image_ref,
         "key_name": instance.key_name,
-        "kernel_id": properties.get("kernel_id", ""),
-        "ramdisk_id": properties.get("ramdisk_id", ""),
+        **kernel_boot.references(properties),
         "created_at": time_text(instance.created_at),
         "launched_at": time_text(instance.launched_at),
         "terminated_at": time_text(instance.terminated_at),

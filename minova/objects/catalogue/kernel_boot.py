@@ -10,6 +10,8 @@ from minova import errors
 from minova.objects.catalogue.image import Image
 
 KERNEL, RAMDISK, COMMAND_LINE = "kernel_id", "ramdisk_id", "os_command_line"
+# The kernel of images that say so of themselves: their ramdisk is not used, either.
+NO_KERNEL = "nokernel"
 # Glance's formats of kernels and ramdisks, and bytes of no format.
 FORMATS = ("aki", "ari", "raw")
 # The consoles of Nova's command line.
@@ -20,16 +22,25 @@ LARGEST = 512 * units.Mi
 _LONGEST = 2047
 
 
+def references(properties: Mapping[str, str]) -> dict[str, str]:
+    """Returns the images that are the kernel and the ramdisk, by the names of the properties; "" stands for none."""
+    kernel = properties.get(KERNEL) or ""
+    if kernel == NO_KERNEL:
+        return {KERNEL: "", RAMDISK: ""}
+    return {KERNEL: kernel, RAMDISK: properties.get(RAMDISK) or ""}
+
+
 def columns_of(image: Image) -> dict[str, str]:
     """Returns the columns of a server with this image: listings filter and sort by them."""
     # The record of a guest may have any image.
-    return {key: image.properties.get(key, "")[:255] for key in (KERNEL, RAMDISK)}
+    return {key: reference[:255] for key, reference in references(image.properties).items()}
 
 
 def require_kernel(properties: Mapping[str, str]) -> None:
     """Raises BadRequest for a ramdisk or a command line without a kernel, and for a command line that no kernel takes."""
-    if not properties.get(KERNEL):
-        alone = next((key for key in (RAMDISK, COMMAND_LINE) if properties.get(key)), None)
+    named = references(properties)
+    if not named[KERNEL]:
+        alone = RAMDISK if named[RAMDISK] else COMMAND_LINE if properties.get(COMMAND_LINE) else None
         if alone is not None:
             raise errors.BadRequest(f"Image property {alone}: it needs {KERNEL}.")
     line = properties.get(COMMAND_LINE) or ""

@@ -34,8 +34,6 @@ FLAVORS: tuple[tuple[str, int, int, int, Json], ...] = (
     ("m1.xlarge", 16384, 8, 160, {}),
     ("m1.tiny.specs", 512, 1, 1, {"hw:numa_nodes": "1"}),
 )
-# Values of properties of Nova's stand-in for Glance that name no image: minova would look for them.
-NOTHING = (None, "nokernel", "noramdisk")
 
 
 class Clouds:
@@ -98,6 +96,8 @@ def started(options: Mapping[str, Any]) -> Cluster:
         fake_local_gb=1028,
         # A NUMA cell, which one of the flavors asks for.
         compute__cpu_shared_set="0-1",
+        # Nova's tests of resizes set it.
+        allow_resize_to_same_host=True,
         vnc__enabled=True,
         serial_console__enabled=True,
         # As operators have them: the limits of a Cluster are lifted.
@@ -127,7 +127,7 @@ def _make_flavors(session: requests.Session, url: str) -> None:
 
 
 def _make_image(session: requests.Session, url: str, image: Json) -> None:
-    record = {key: value for key, value in image["properties"].items() if value not in NOTHING}
+    record = {key: value for key, value in image["properties"].items() if value is not None}
     record |= {"id": image["id"], "name": image["name"], "visibility": "public"}
     _sent(session, "POST", f"{url}/v2/images", json=record | {"disk_format": "raw", "container_format": "bare"})
     octets = {"Content-Type": "application/octet-stream"}

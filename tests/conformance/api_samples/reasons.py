@@ -39,6 +39,7 @@ EXPLAINED: tuple[tuple[str, str, str], ...] = (
     ("server-migrations/*", "409", _MIGRATIONS),
     ("os-console-output/*", VALUES, "the text of Nova's fake console"),
     ("os-hypervisors/*-with-servers-*", "in template:", "Nova's test pretends servers"),
+    ("os-hypervisors/v2.88/*", "Expected None", "Nova's fake hypervisor does not say how long it runs"),
     ("os-hypervisors/*", VALUES, "what Nova's fake hypervisor uses"),
     ("os-remote-consoles/*-resp.json.tpl", VALUES, "tokens are no UUIDs, and one proxy serves both kinds"),
     ("os-remote-consoles/get-vnc-console-post-req*", "409 != 200", "Nova's test pretends a state of the server"),
@@ -88,6 +89,7 @@ NOT_REACHED: dict[str, str] = {
     "servers/v2.63/": _CERTIFICATES,
     "servers/v2.66/": _CERTIFICATES,
     "os-migrations/": _MIGRATIONS,
+    "server-migrations/": _MIGRATIONS,
     "os-multinic/": "Nova's test boots with a port of its stand-in for Neutron",
     "os-instance-usage-audit-log/": "Nova's test pretends audits of four hosts",
 }

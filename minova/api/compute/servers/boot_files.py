@@ -9,13 +9,14 @@ from minova import errors
 from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.http.call import Call
 from minova.objects.catalogue.image import BootFile, Image
-from minova.objects.catalogue.kernel_boot import FORMATS, KERNEL, RAMDISK, require_kernel, require_size
+from minova.objects.catalogue.kernel_boot import FORMATS, KERNEL, RAMDISK, references, require_kernel, require_size
 
 
 def with_boot_files(api: ComputeApiCollaborators, call: Call, session: Session, image: Image) -> Image:
     """Returns the image with the records of its kernel and ramdisk. Raises BadRequest if they cannot be used."""
     require_kernel(image.properties)
-    boot_files = {key: boot_file(api, call, session, image.properties.get(key)) for key in (KERNEL, RAMDISK)}
+    named = references(image.properties)
+    boot_files = {key: boot_file(api, call, session, reference) for key, reference in named.items()}
     booted = msgspec.structs.replace(image, kernel=boot_files[KERNEL], ramdisk=boot_files[RAMDISK])
     require_size(booted)
     return booted

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from minova.objects.catalogue.kernel_boot import columns_of
 from tests.functional.api.conftest import Cloud
 
 LINE = "root=/dev/vda1 console=ttyS0"
@@ -47,3 +48,13 @@ def test_a_kernel_that_cannot_be_used_is_a_bad_request(stocked: Cloud, propertie
     image = stocked.make_image("guest", **{key: known.get(text, text) for key, text in properties.items()})["id"]
     status, answer = create(stocked, image)
     assert (status, why in str(answer)) == (400, True), answer
+
+
+def test_an_image_may_say_that_it_has_no_kernel(stocked: Cloud) -> None:
+    """As in Nova: images of old Glances have such values."""
+    image = stocked.make_image("guest", kernel_id="nokernel", ramdisk_id="noramdisk")["id"]
+    assert create(stocked, image)[0] == 202
+    sent = stocked.conductor.requests[-1].image
+    assert sent is not None
+    assert sent.boot_files == ()
+    assert columns_of(sent) == {"kernel_id": "", "ramdisk_id": ""}
