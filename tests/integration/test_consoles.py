@@ -168,8 +168,9 @@ def serial_console_in_a_terminal(cloud: Standalone) -> None:
     reads(b"Ctrl-] ends the connection")
     os.write(terminal, b"\n")
     reads(b"# ")
-    os.write(terminal, b"sleep 1000\n")
-    reads(b"sleep 1000")
+    # The echo of this line has no `begun`, so the program runs when it is read. A Ctrl-C before that may be lost.
+    os.write(terminal, b"sh -c 'echo be\\gun; exec sleep 1000'\n")
+    reads(b"begun")
     os.write(terminal, b"\x03")
     reads(b"# ")  # the guest's terminal forgets what is typed before it has handled Ctrl-C
     os.write(terminal, b"echo hello-from-a-terminal | cat\n")
