@@ -43,6 +43,7 @@ from minova.conductor.moves.changes import MoveChanges
 from minova.conductor.moves.debts import MoveDebts
 from minova.conductor.moves.evacuate import Evacuations
 from minova.conductor.moves.live_queue import LiveQueue
+from minova.conductor.moves.migrations import Migrations
 from minova.conductor.moves.start import StartMoves
 from minova.conductor.moves.steps import MoveSteps
 from minova.conductor.moves.task_handler import MoveTasks
@@ -70,7 +71,6 @@ from minova.conductor.servers.builds.reports import BuildReports
 from minova.conductor.servers.create import Servers
 from minova.conductor.servers.dry_run import DryRuns
 from minova.conductor.servers.guest_metadata import GuestMetadatas
-from minova.conductor.servers.migrations import Migrations
 from minova.conductor.servers.task_handlers import task_registry
 from minova.conductor.servers.terminate import Terminate
 from minova.conductor.tasks.worker import Spawn, TaskWorker

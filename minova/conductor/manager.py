@@ -30,6 +30,7 @@ from minova.conductor.hosts.services import FLUSH_INTERVAL, Services
 from minova.conductor.hosts.witnesses import END_INTERVAL, Witnesses
 from minova.conductor.moves.debts import MoveDebts
 from minova.conductor.moves.evacuate import Evacuations
+from minova.conductor.moves.migrations import Migrations
 from minova.conductor.moves.steps import MoveSteps
 from minova.conductor.network import attachments
 from minova.conductor.network.networks import Networks
@@ -48,7 +49,6 @@ from minova.conductor.servers.builds.reports import BuildReports
 from minova.conductor.servers.create import Servers
 from minova.conductor.servers.dry_run import DryRuns
 from minova.conductor.servers.guest_metadata import GuestMetadatas
-from minova.conductor.servers.migrations import Migrations
 from minova.conductor.servers.terminate import Terminate
 from minova.conductor.tasks.worker import TaskWorker
 from minova.conductor.tokens.console_tokens import Consoles

@@ -27,9 +27,10 @@ from minova.conductor.actions.engine.in_progress import Ending, LockedAction, co
 from minova.conductor.actions.engine.kind import ActionKind, ActionRequest, EveryKind, parsed
 from minova.conductor.actions.engine.payload import ActionPayload, decoded
 from minova.conductor.actions.engine.requests import ServerActions
+from minova.conductor.actions.kinds import removal_terms
 from minova.conductor.actions.kinds.images import MakesImage
 from minova.conductor.catalogue.images import Images
-from minova.conductor.servers import later_builds, removal_terms
+from minova.conductor.servers import later_builds
 from minova.conductor.servers.build import BuildInstances
 from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.servers.present_needs import needs_now
