@@ -12,7 +12,6 @@ from minova.compute.moves.phases import CancelCheck, MoveImages, Phase, Reported
 from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
-from minova.objects.servers.failures import kind_of
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.live_migration import GuestSide, LiveProgress
 from minova.objects.servers.moves import MigrationOrder, MoveMessage, MovePhase, PhaseResult
@@ -138,8 +137,7 @@ class LivePhases:
             raise
         except Exception as error:  # noqa: BLE001  - reported as any other
             LOG.warning("Instance %s has not arrived: %s", move.instance.uuid, error)
-            guest = self._driver.guest_side(move.instance.uuid)
-            return PhaseResult(failure=str(error) or type(error).__name__, kind=kind_of(error), guest=guest)
+            return PhaseResult.failed(error, self._driver.guest_side(move.instance.uuid))
         node = migration.dest_node or ""
         self._records.note_settled(ctx, move.instance, migration, node)
         self._records.keep(move.instance, migration, node, state)

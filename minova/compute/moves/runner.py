@@ -18,7 +18,6 @@ from minova.compute.instances.domains import Domains
 from minova.compute.moves.phases import Phase, Reported
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
-from minova.objects.servers.failures import kind_of
 from minova.objects.servers.moves import MoveMessage, MovePhase, PhaseResult
 
 LOG = logging.getLogger(__name__)
@@ -130,7 +129,7 @@ class MoveRunner:
                 error,
                 exc_info=not isinstance(error, errors.MinovaError),
             )
-            return PhaseResult(failure=str(error) or type(error).__name__, kind=kind_of(error))
+            return PhaseResult.failed(error)
 
     def _begin(self, ctx: RequestContext, move: MoveMessage) -> None:
         self._conductor.begin_phase(ctx, phase=move.phase_key, host=self._host)

@@ -35,7 +35,7 @@ from minova.contracts.conductor.computes.moves import MovePhasesApi
 from minova.db.servers import actions, instances, migrations, tasks
 from minova.hardware.demands import demands_of
 from minova.objects.requests.request_spec import Selection
-from minova.objects.servers.failures import CAUSED_BY_REQUEST, Failure, kind_of
+from minova.objects.servers.failures import CAUSED_BY_REQUEST, Failure
 from minova.objects.servers.live_migration import GuestReport, LiveProgress
 from minova.objects.servers.migration import GIVEN_UP, Migration
 from minova.objects.servers.moves import (
@@ -490,8 +490,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
             except errors.ServiceUnavailable:
                 raise
             except errors.MinovaError as error:
-                result = PhaseResult(failure=str(error), kind=kind_of(error))
-                self.phase_ended(sent.ctx, message.phase_key, sent.host, result)
+                self.phase_ended(sent.ctx, message.phase_key, sent.host, PhaseResult.failed(error))
                 return
         self._computes.move(sent.ctx, sent.host, message)
 

@@ -60,6 +60,7 @@ import msgspec
 from minova.objects.hosts.bounds import Count, Line, Reason
 from minova.objects.requests.request_spec import HostLimits
 from minova.objects.servers.disk_export import DiskExport, TransferKey
+from minova.objects.servers.failures import kind_of
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.live_migration import GuestReport, LiveDestination, LiveSource
 from minova.objects.servers.migration import Migration
@@ -185,3 +186,8 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     handing_over: bool = False
     failure: Reason | None = None
     kind: Line = ""
+
+    @classmethod
+    def failed(cls, error: Exception, guest: GuestReport | None = None) -> "PhaseResult":
+        """Returns the result of a phase that this error has ended."""
+        return cls(failure=str(error) or type(error).__name__, kind=kind_of(error), guest=guest)
