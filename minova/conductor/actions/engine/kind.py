@@ -2,7 +2,7 @@
 those that it needs. The defaults do nothing.
 
     request   parse -> starts_elsewhere -> preflight -> [ require -> queue -> co_ending_actions -> prepare ]  -> host
-    the host begins (`requires_at_begin`)             [ require ]
+    the host begins (`refused_at_begin`)              [ require ]
     the guest is about to be changed (`changes_at`)   [ changes ]
     success   [ succeeded -> `EveryKind` -> follower ]
     failure   [ failed -> undo -> follower ]
@@ -76,12 +76,12 @@ class ActionRequest(msgspec.Struct, frozen=True, kw_only=True):
 class ActionKind:
     """`takes_quota`: `prepare` may raise OverQuota. Such an action begins in a transaction of its own.
     `races`: which of its transactions are repeated, because another one was first.
-    `requires_at_begin`: `require` is asked again when the host begins the action, and when it is about to change the guest. If it
-    refuses, the action ends.
+    `refused_at_begin`: `require` is asked again when the host begins the action, and when it is about to change the guest. If it
+    refuses, the action ends with this kind of failure. Empty: it is not asked.
     """
 
     takes_quota = False
-    requires_at_begin = False
+    refused_at_begin = ""
     races: Races = ()
 
     def parse(self, arguments: Mapping[str, Any]) -> Any:

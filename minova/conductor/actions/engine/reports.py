@@ -187,7 +187,7 @@ class ActionReports(ActionReportsApi):
         action = BY_KIND.get(now.kind)
         if action is None or now.step != TaskStep.ACTION or not action.is_in_progress(now.state):
             return False
-        if self._kinds[action.kind].requires_at_begin:
+        if self._kinds[action.kind].refused_at_begin:
             return None
         if action.repeatable and len(action.steps(now.state[1], changes=False)) < 2:
             return True
@@ -197,11 +197,13 @@ class ActionReports(ActionReportsApi):
         """Returns False if the action has begun before and must not be repeated."""
         action, uuid = locked.action, locked.task.instance_uuid
         payload = locked.payload
-        if self._kinds[action.kind].requires_at_begin:
+        kind = self._kinds[action.kind]
+        if kind.refused_at_begin:
             try:
-                self._kinds[action.kind].require(session, locked.instance)
+                kind.require(session, locked.instance)
             except errors.Conflict as error:
-                self._ends.fail(session, locked, Failure(kind="ImageDeleted", details=str(error)), untouched=True)
+                failure = Failure(kind=kind.refused_at_begin, details=str(error))
+                self._ends.fail(session, locked, failure, untouched=True)
                 return False
         if not action.repeatable and not again:
             if payload.begun:

@@ -115,7 +115,7 @@ class ShelveOffload(ActionKind):
     remove the disk: the task may have waited for its host for days.
     """
 
-    requires_at_begin = True
+    refused_at_begin = "ImageDeleted"
 
     def require(self, session: Session, instance: LockedInstance) -> None:
         if not has_shelved_image(session, instance):
