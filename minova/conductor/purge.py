@@ -97,6 +97,7 @@ class Purge:
         at = self._worker.at()
         purged = float(self._conf.purged_retention)
         deleted, diagnoses = float(self._conf.deleted_retention), float(self._conf.diagnosis_retention)
+        diagnosed_before, purged_before = self._earlier(diagnoses), self._earlier(purged)
 
         def deleted_instances(session: Session, limit: int) -> int:
             gone = purge.deleted_instances(session, self._now() - deleted, limit, at)
@@ -104,10 +105,10 @@ class Purge:
             return gone.instances
 
         def old_diagnoses(session: Session, limit: int) -> int:
-            return purge.diagnoses(session, self._earlier(diagnoses), limit)
+            return purge.diagnoses(session, diagnosed_before, limit)
 
         def old_purged(session: Session, limit: int) -> int:
-            return purge.purged_instances(session, self._earlier(purged), limit)
+            return purge.purged_instances(session, purged_before, limit)
 
         def old_messages(session: Session, limit: int) -> int:
             return purge.executed_messages(session, self._now() - LATEST, limit)

@@ -142,7 +142,7 @@ def finish_delete(
     if action_id is not None:
         actions.end(session, [action_id], at, event=False)
     tasks.remove(session, [uuid])
-    # From now on nobody can read encrypted disks that a host still has.
+    # Encrypted disks that a host still has cannot be read without its secrets.
     guest_secrets.remove(session, [uuid])
     moving = migrations.lock_open(session, uuid)
     for migration in moving:
