@@ -297,6 +297,14 @@ class BaseImageLost(HypervisorError):
 class SavedMemoryKept(HypervisorError):
     """The operation would lose the guest's saved memory, and its user has not asked for that."""
 
+    @classmethod
+    def of_flavor(cls, instance_uuid: str, flavor_name: str) -> "SavedMemoryKept":
+        """Returns the error of a move to a flavor for which the memory was not saved."""
+        return cls(
+            f"The saved memory of instance {instance_uuid} does not fit flavor {flavor_name}. Start the server, or reboot it hard to "
+            "lose the memory"
+        )
+
 
 class InvalidSharedStorage(HypervisorError):
     """The disks of an evacuated server are not, or must not be, on storage that its new host shares with the old one."""

@@ -146,10 +146,7 @@ class ColdPhases:
         """
         before, after = move.migration.old_flavor, move.migration.new_flavor
         if _memory_of(before) != _memory_of(after) and self._driver.has_saved_memory(move.instance.uuid):
-            raise errors.SavedMemoryKept(
-                f"The saved memory of instance {move.instance.uuid} does not fit flavor {after.name}. Start the server, or reboot "
-                "it hard to lose the memory"
-            )
+            raise errors.SavedMemoryKept.of_flavor(move.instance.uuid, after.name)
 
     def _shut_down(self, instance_uuid: str, timeout: float, check: CancelCheck) -> bool:
         """Waits up to `timeout` seconds until the guest is off, and reports meanwhile that this host works. Returns whether it is off."""

@@ -111,10 +111,7 @@ class ColdMigration(LibvirtDomains):
         has_same_swap = before is None or before.swap == now.swap
         fits = has_same_swap and (export.memory_mb, export.vcpus) == _size(instance)
         if any(file.name == MEMORY.beside for file in export.files) and not fits:
-            raise errors.SavedMemoryKept(
-                f"The saved memory of instance {instance.uuid} does not fit flavor {now.name}. Start the server, or reboot "
-                "it hard to lose the memory"
-            )
+            raise errors.SavedMemoryKept.of_flavor(instance.uuid, now.name)
         if self._moving.shares(instance.uuid, export):
             bounds = FileBounds(instance, None, before)
             self._moving.fetch_beside(instance.uuid, attempt, export, key, bounds, check)
