@@ -20,11 +20,11 @@ from oslo_config import cfg
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.conductor.actions import removal_terms
 from minova.conductor.actions.engine.in_progress import LockedAction
 from minova.conductor.actions.engine.kind import ActionKind, ActionRequest
 from minova.conductor.actions.engine.payload import ActionPayload
 from minova.conductor.actions.engine.requests import ServerActions
-from minova.conductor.actions.kinds import removal_terms
 from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.quotas import Quotas
 from minova.conductor.servers.finish import announce_hosts, confirm_finished_move, servers_quota

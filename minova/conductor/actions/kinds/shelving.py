@@ -23,11 +23,11 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.backoff import Backoff
 from minova.codecs import Decoder
+from minova.conductor.actions import removal_terms
 from minova.conductor.actions.engine.in_progress import Ending, LockedAction, context_of, locked_instance
 from minova.conductor.actions.engine.kind import ActionKind, ActionRequest, EveryKind, parsed
 from minova.conductor.actions.engine.payload import ActionPayload, decoded
 from minova.conductor.actions.engine.requests import ServerActions
-from minova.conductor.actions.kinds import removal_terms
 from minova.conductor.actions.kinds.images import MakesImage
 from minova.conductor.catalogue.images import Images
 from minova.conductor.servers import later_builds
