@@ -44,6 +44,7 @@ from minova.conductor.moves.debts import MoveDebts
 from minova.conductor.moves.evacuate import Evacuations
 from minova.conductor.moves.live_queue import LiveQueue
 from minova.conductor.moves.migrations import Migrations
+from minova.conductor.moves.orders import MoveOrders
 from minova.conductor.moves.start import StartMoves
 from minova.conductor.moves.steps import MoveSteps
 from minova.conductor.moves.task_handler import MoveTasks
@@ -295,6 +296,7 @@ def make_manager(
         migrations=Migrations(worker),
         evacuations=Evacuations(conf, worker, builds, groups, ends.abandon, dry_runs or scheduler, levels),
         moves=moves,
+        move_orders=MoveOrders(worker, move_changes, moves),
         move_debts=move_debts,
         move_previews=MovePreviews(worker, liveness, start_moves, dry_runs or scheduler, actions.require_levels),
         confirmations=Confirmations(conf, worker, actions),

@@ -31,6 +31,7 @@ from minova.conductor.hosts.witnesses import END_INTERVAL, Witnesses
 from minova.conductor.moves.debts import MoveDebts
 from minova.conductor.moves.evacuate import Evacuations
 from minova.conductor.moves.migrations import Migrations
+from minova.conductor.moves.orders import MoveOrders
 from minova.conductor.moves.steps import MoveSteps
 from minova.conductor.network import attachments
 from minova.conductor.network.networks import Networks
@@ -101,6 +102,7 @@ class ConductorCollaborators(msgspec.Struct, frozen=True, kw_only=True):
     migrations: Migrations
     evacuations: Evacuations
     moves: MoveSteps
+    move_orders: MoveOrders
     move_debts: MoveDebts
     move_previews: MovePreviews
     confirmations: Confirmations

@@ -274,7 +274,9 @@ class StartMoves:
             )
             return
         message = self._persist(
-            lambda session: self._aim(session, instance_uuid, epoch, question, answer.selections[0], answer.diagnosis)
+            lambda session: self._assign(
+                session, instance_uuid, epoch, question, answer.selections[0], answer.diagnosis
+            )
         )
         if message is not None:
             self._computes.move(ctx, str(host_of(message.phase, message.migration)), message)
@@ -325,7 +327,7 @@ class StartMoves:
             request_specs.add_diagnoses(session, [(diagnosis, [instance_uuid])], self._worker.at())
         self._changes.end(session, move, MoveEnd.FAILED, failure)
 
-    def _aim(
+    def _assign(
         self,
         session: Session,
         instance_uuid: str,
@@ -343,7 +345,7 @@ class StartMoves:
         if not first.allocation:
             # The server keeps enough. A late second delivery of the question must not claim elsewhere.
             claims.release(session, [instance_uuid], self._worker.now(), claim_number=question.claim_number)
-        return self._steps.aim(session, move, first, alternates=tuple(others))
+        return self._steps.assign(session, move, first, alternates=tuple(others))
 
     def _persist(self, work: Callable[[Session], T]) -> T:
         return self._worker.persist(_RESULT, work, SCHEDULE_WAIT)

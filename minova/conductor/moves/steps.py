@@ -25,21 +25,18 @@ from minova.conductor.moves.live_queue import LiveQueue
 from minova.conductor.moves.plan import Loss, MoveEnd, host_of
 from minova.conductor.moves.resolver import Side
 from minova.conductor.network.neutron.live_bindings import LiveBindings
-from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.tasks.group_commit import GroupCommit
 from minova.conductor.tasks.pools import WorkKind
 from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext, service_context
-from minova.contracts.conductor.api.moves import MoveOrdersApi
 from minova.contracts.conductor.computes.moves import MovePhasesApi
-from minova.db.servers import actions, instances, migrations, tasks
+from minova.db.servers import instances, migrations, tasks
 from minova.hardware.demands import demands_of
 from minova.objects.requests.request_spec import Selection
 from minova.objects.servers.failures import CAUSED_BY_REQUEST, Failure
 from minova.objects.servers.live_migration import GuestReport, LiveProgress
 from minova.objects.servers.migration import GIVEN_UP, Migration
 from minova.objects.servers.moves import (
-    BEFORE_SWITCH,
     MigrationOrder,
     MoveMessage,
     MovePhase,
@@ -51,8 +48,6 @@ from minova.placement.allocations import claims
 
 LOG = logging.getLogger(__name__)
 replace = msgspec.structs.replace
-# Nova's names in the records.
-CANCEL, FORCE_COMPLETE = "live_migration_cancel", "live_migration_force_complete"
 # A host that begins a phase so many seconds after its time has begun needs no more time.
 FRESH = 5.0
 WAITS = "The host does not answer. The move waits for it."
@@ -71,7 +66,7 @@ _WITH_BINDINGS = frozenset({MovePhase.PREPARE, MovePhase.DISCARD})
 # The phases after whose failure the guest may be on either host.
 _LEAVING = frozenset({MovePhase.MIGRATE, MovePhase.LAND, MovePhase.HOLD})
 # The phases in which the next alternate is tried.
-_TRIED = frozenset({MovePhase.CLAIM, MovePhase.CHECK})
+_WITH_ALTERNATES = frozenset({MovePhase.CLAIM, MovePhase.CHECK})
 
 
 class MoveDispatch(NamedTuple):
@@ -92,7 +87,7 @@ class _Report(NamedTuple):
     down: frozenset[str]
 
 
-class MoveSteps(MovePhasesApi, MoveOrdersApi):
+class MoveSteps(MovePhasesApi):
     def __init__(
         self,
         conf: cfg.ConfigOpts,
@@ -138,32 +133,32 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
     def phase_ended(self, ctx: RequestContext, phase: PhaseKey, host: str, result: PhaseResult) -> bool:
         """Reports that arrive at the same time share a transaction."""
         down = self._liveness.down_hosts()
-        sent = self._reports.run(_Report(ctx=ctx, phase=phase, host=host, result=result, down=down))
-        self._send(sent)
+        dispatch = self._reports.run(_Report(ctx=ctx, phase=phase, host=host, result=result, down=down))
+        self._send(dispatch)
         if phase.phase in live_plan.PHASES:
-            self.let_in()
+            self.start_queued()
         # A report that has led to a message was not stale.
-        if sent is not None or phase.phase not in _TRIED:
+        if dispatch is not None or phase.phase not in _WITH_ALTERNATES:
             return True
         return self._worker.run(lambda session: _keeps_claim(session, phase, host))
 
     def _write(self, session: Session, reports: Sequence[_Report]) -> list[MoveDispatch | None]:
         """Returns the message to send after each report."""
         answers: list[MoveDispatch | None] = [None] * len(reports)
-        left = list(enumerate(reports))
-        while left:
+        remaining = list(enumerate(reports))
+        while remaining:
             # A later report on the same move meets what the earlier one has changed.
             by_instance: dict[str, tuple[int, _Report]] = {}
-            for number, report in left:
+            for number, report in remaining:
                 by_instance.setdefault(report.phase.instance_uuid, (number, report))
-            left = [numbered for numbered in left if numbered not in by_instance.values()]
+            remaining = [numbered for numbered in remaining if numbered not in by_instance.values()]
             moves = lock_all(session, by_instance)
-            following = [self._follow(session, moves.get(uuid), report) for uuid, (_, report) in by_instance.items()]
-            for (number, _), sent in zip(by_instance.values(), self._enter(session, following), strict=True):
-                answers[number] = sent
+            following = [self._apply(session, moves.get(uuid), report) for uuid, (_, report) in by_instance.items()]
+            for (number, _), dispatch in zip(by_instance.values(), self._enter(session, following), strict=True):
+                answers[number] = dispatch
         return answers
 
-    def _follow(self, session: Session, move: LockedMove | None, report: _Report) -> Entry | MoveDispatch | None:
+    def _apply(self, session: Session, move: LockedMove | None, report: _Report) -> Entry | MoveDispatch | None:
         phase, host, result = report.phase, report.host, report.result
         if move is None or not move.is_at(phase, host):
             self._debts.pay(session, phase, host, result)
@@ -176,20 +171,20 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
     def _enter(self, session: Session, following: Sequence[Entry | MoveDispatch | None]) -> list[MoveDispatch | None]:
         """Returns the message for each."""
         entries = [next_step for next_step in following if isinstance(next_step, Entry)]
-        sent = iter(
+        dispatch = iter(
             [
-                self._sent(entry.move, message)
+                self._dispatch(entry.move, message)
                 for entry, message in zip(entries, self._changes.enter_all(session, entries), strict=True)
             ]
         )
-        return [next(sent) if isinstance(next_step, Entry) else next_step for next_step in following]
+        return [next(dispatch) if isinstance(next_step, Entry) else next_step for next_step in following]
 
-    def _run(self, work: Callable[[Session], Entry | MoveDispatch | None]) -> None:
-        """Runs one transaction, and sends its message."""
+    def run(self, work: Callable[[Session], Entry | MoveDispatch | None]) -> None:
+        """Runs one transaction, and sends its message. `work` returns the phase that the move enters, or the message; None: neither."""
 
         def entering(session: Session) -> MoveDispatch | None:
-            (sent,) = self._enter(session, [work(session)])
-            return sent
+            (dispatch,) = self._enter(session, [work(session)])
+            return dispatch
 
         self._send(self._worker.run(entering))
 
@@ -212,8 +207,12 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
     def _succeed(self, session: Session, move: LockedMove, result: PhaseResult) -> Entry | MoveDispatch | None:
         if move.plan.phase is MovePhase.LOOK_THERE:
             return self._decide(session, move, Side(report=result.guest))
-        told = {"export": result.export, "live_source": result.live_source, "live_destination": result.live_destination}
-        changed: dict[str, Any] = {name: value for name, value in told.items() if value is not None}
+        reported = {
+            "export": result.export,
+            "live_source": result.live_source,
+            "live_destination": result.live_destination,
+        }
+        changed: dict[str, Any] = {name: value for name, value in reported.items() if value is not None}
         if result.live_destination is not None:
             changed["live_source"] = None  # the destination has used it
         following = _after_success(move)
@@ -222,7 +221,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         if move.plan.phase is MovePhase.LOOK:
             changed["guest"] = result.guest
             following = live_plan.after_report(move.plan, result.guest)
-        return self._go(session, move, following, None, result.power_state, **changed)
+        return self._advance(session, move, following, None, result.power_state, **changed)
 
     def _decide(self, session: Session, move: LockedMove, there: Side) -> Entry | None:
         """Carry out what both sides' reports of a live migration say."""
@@ -233,7 +232,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         LOG.warning("Live migration %s of instance %s after a doubt: %s", move.migration.uuid, move.uuid, following)
         if following is MovePhase.HALT_THERE:
             move = replace(move, plan=replace(move.plan, failure=_BOTH_RUN))
-        return self._go(session, move, following, None)
+        return self._advance(session, move, following, None)
 
     def _fail(
         self,
@@ -246,8 +245,8 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
     ) -> Entry | MoveDispatch | None:
         plan = move.plan
         LOG.warning("Move %s of instance %s in %s: %s", move.migration.uuid, move.uuid, plan.phase, failure.details)
-        if plan.phase in _TRIED and failure.kind not in CAUSED_BY_REQUEST:
-            retried = self._next(session, move, failure, down)
+        if plan.phase in _WITH_ALTERNATES and failure.kind not in CAUSED_BY_REQUEST:
+            retried = self._try_alternate(session, move, failure, down)
             if retried is not None:
                 return retried
         if plan.phase in live_plan.REPEATED:
@@ -262,9 +261,13 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
             changed = {"doubted": True, "cancelled": plan.cancelled or failure.kind == "LiveMigrationAborted"}
         if live_plan.is_elsewhere(plan, failure):
             changed, following = {"doubted": True}, MovePhase.LOOK
-        return self._go(session, move, following, failure, power_state, **changed)
+        return self._advance(session, move, following, failure, power_state, **changed)
 
-    def _go(
+    def give_up(self, session: Session, move: LockedMove, failure: Failure) -> Entry | None:
+        """Take the move back. Returns the phase to enter; None: the move has ended."""
+        return self._advance(session, move, _after_failure(move), failure)
+
+    def _advance(
         self,
         session: Session,
         move: LockedMove,
@@ -282,49 +285,51 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
 
     # -- live migrations that wait for their turn ----------------------------------------------------------------------
 
-    def aim(self, session: Session, move: LockedMove, chosen: Selection, **changed: Any) -> MoveMessage | None:
+    def assign(self, session: Session, move: LockedMove, chosen: Selection, **changed: Any) -> MoveMessage | None:
         """Write the intent: which attempt belongs to which host. Returns the message to the host of the next phase; None: the
         move waits for its turn.
         """
-        aimed = replace(move, migration=self.aimed(session, move.migration, chosen))
+        assigned = replace(move, migration=self._with_destination(session, move.migration, chosen))
         phase = MovePhase.CLAIM
-        if aimed.migration.is_live:
-            may_go = self._queue.may_go(session, aimed.migration)
+        if assigned.migration.is_live:
+            may_go = self._queue.may_go(session, assigned.migration)
             described = MovePhase.CHECK if move.plan.live_source is not None else MovePhase.DESCRIBE
             phase = described if may_go else MovePhase.QUEUE
-        message = self._changes.enter(session, aimed, phase, limits=chosen.limits, **changed)
+        message = self._changes.enter(session, assigned, phase, limits=chosen.limits, **changed)
         return None if phase is MovePhase.QUEUE else message
 
-    def let_in(self) -> None:
+    def start_queued(self) -> None:
         """Start the live migrations that have waited for others, and whose turn it is now."""
         with self._worker.db.read() as session:
             waiting = self._queue.waiting(session)
         for instance_uuid in waiting:
-            self._run(partial(self._let_in, instance_uuid=instance_uuid))
+            self.run(partial(self._start_one, instance_uuid=instance_uuid))
 
-    def _let_in(self, session: Session, instance_uuid: str) -> Entry | None:
+    def _start_one(self, session: Session, instance_uuid: str) -> Entry | None:
         move = lock(session, instance_uuid)
         if move is None or move.plan.phase is not MovePhase.QUEUE or not self._queue.may_go(session, move.migration):
             return None
         return Entry(move=move, phase=MovePhase.DESCRIBE)
 
-    def _next(self, session: Session, move: LockedMove, failure: Failure, down: frozenset[str]) -> MoveDispatch | None:
+    def _try_alternate(
+        self, session: Session, move: LockedMove, failure: Failure, down: frozenset[str]
+    ) -> MoveDispatch | None:
         """Move the allocation to the first alternate that is alive and has room. None: there is none."""
         plan, claim_number = move.plan, move.task.claim_number + 1
-        left = [alternate for alternate in plan.alternates if alternate.host not in down]
-        while left and not self._claimed(session, move, left[0], claim_number):
-            left.pop(0)
-        if not left:
+        alternates = [alternate for alternate in plan.alternates if alternate.host not in down]
+        while alternates and not self._claimed(session, move, alternates[0], claim_number):
+            alternates.pop(0)
+        if not alternates:
             return None
-        chosen, *others = left
+        chosen, *others = alternates
         tried = (*plan.tried, (move.migration.dest_compute or "", move.migration.dest_node or ""))
         # The conductor that writes the intent becomes the owner of the task.
         own = {"claim_number": claim_number, "worker_id": self._worker.id, "epoch": move.task.epoch + 1}
         tasks.change(session, [(move.task, own)], 0.0, self._worker.now())
         self._changes.end_event(session, move.task, failure)
-        message = self.aim(session, move, chosen, alternates=tuple(others), tried=tried)
+        message = self.assign(session, move, chosen, alternates=tuple(others), tried=tried)
         LOG.info("Move %s goes on to %s: %s", move.migration.uuid, chosen.host, failure.details)
-        return None if message is None else self._sent(move, message)
+        return None if message is None else self._dispatch(move, message)
 
     def _claimed(self, session: Session, move: LockedMove, where: Selection, claim_number: int) -> bool:
         claim = claims.AllocationClaim(
@@ -337,7 +342,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         )
         return not claims.claim(session, [claim], self._worker.now())
 
-    def aimed(self, session: Session, migration: Migration, chosen: Selection) -> Migration:
+    def _with_destination(self, session: Session, migration: Migration, chosen: Selection) -> Migration:
         """Returns the migration with this destination, as the next attempt. What it needs there is fitted anew."""
         instance = instances.by_uuids(session, [migration.instance_uuid])[migration.instance_uuid]
         demands = demands_of(migration.new_flavor, instance.image, self._aliases)
@@ -363,8 +368,8 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
                 return None
             return self._look_again(session, move, hosts)
 
-        self._run(work)
-        self.let_in()
+        self.run(work)
+        self.start_queued()
 
     def _look_again(self, session: Session, move: LockedMove, hosts: HostLiveness) -> Entry | MoveDispatch | None:
         if move.plan.phase is MovePhase.QUEUE:
@@ -372,13 +377,13 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
             return None
         host = move.task.host or ""
         if host not in hosts.present:
-            return self._without(session, move, hosts)
+            return self._lose_host(session, move, hosts)
         if move.plan.phase in _TIMED and tasks.past_deadline(session, [move.uuid], self._worker.now()):
             late = Failure(kind="HostTooSlow", details=f"Host {host} has given no sign of life of the move in time")
             return self._fail(session, move, late, hosts.down)
-        return self._sent(move, self._changes.ask_again(session, move))
+        return self._dispatch(move, self._changes.ask_again(session, move))
 
-    def _without(self, session: Session, move: LockedMove, hosts: HostLiveness) -> Entry | MoveDispatch | None:
+    def _lose_host(self, session: Session, move: LockedMove, hosts: HostLiveness) -> Entry | MoveDispatch | None:
         """The host of the phase is lost."""
         host = move.task.host or ""
         is_fenced = host in hosts.fenced or host not in hosts.known
@@ -389,7 +394,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         if following is None:
             self._changes.wait(session, move, replace(lost, text=WAITS))
             return None
-        if move.plan.phase in _TRIED:
+        if move.plan.phase in _WITH_ALTERNATES:
             return self._fail(session, move, lost, hosts.down)
         if move.plan.phase in {MovePhase.LEAVE, MovePhase.DISCARD}:
             LOG.warning("Host %s is down: it has still to remove what move %s has left", host, move.migration.uuid)
@@ -398,101 +403,49 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         owed = falls_back or (move.plan.phase is MovePhase.DISCARD and _has_copy(move))
         doubted = move.plan.doubted or move.plan.phase in _LEAVING
         reverting = falls_back or move.plan.reverting
-        return self._go(session, move, following, lost, owed=owed, doubted=doubted, reverting=reverting, guest=None)
-
-    # -- orders of users ---------------------------------------------------------------------------------------------
-
-    def cancel_move(
-        self, ctx: RequestContext, instance_uuid: str, migration_uuid: str, override_lock: bool = False
-    ) -> None:
-        def work(session: Session) -> Entry | MoveDispatch | None:
-            move = self._ordered(session, ctx, instance_uuid, migration_uuid, override_lock, CANCEL)
-            if move is None or move.plan.cancelled or move.plan.order is MigrationOrder.ABORT:
-                return None
-            if move.plan.phase is MovePhase.MIGRATE:
-                self._changes.order(session, move, MigrationOrder.ABORT)
-                return None
-            if move.plan.phase not in BEFORE_SWITCH or move.plan.reverting:
-                later = "" if move.migration.is_live else ": revert it when it is done"
-                raise errors.Conflict(f"Migration {migration_uuid} cannot be cancelled any more{later}")
-            failure = Failure(kind="Interrupted", details="it was cancelled", text="It was cancelled.")
-            self._changes.note_order(session, move, MigrationOrder.ABORT)
-            told = replace(move, plan=replace(move.plan, cancelled=True))
-            return self._go(session, told, _after_failure(move), failure)
-
-        self._run(work)
-        self.let_in()
-
-    def force_complete_migration(
-        self, ctx: RequestContext, instance_uuid: str, migration_uuid: str, override_lock: bool = False
-    ) -> None:
-        def work(session: Session) -> None:
-            move = self._ordered(session, ctx, instance_uuid, migration_uuid, override_lock, FORCE_COMPLETE)
-            if move is None:
-                return
-            if move.plan.phase is not MovePhase.MIGRATE:
-                raise errors.Conflict(f"Migration {migration_uuid} is in phase {move.plan.phase}: no guest migrates")
-            if move.plan.order is MigrationOrder.NONE:
-                self._changes.order(session, move, MigrationOrder.FORCE_COMPLETE)
-
-        self._worker.run(work)
-
-    def _ordered(
-        self,
-        session: Session,
-        ctx: RequestContext,
-        instance_uuid: str,
-        migration_uuid: str,
-        override_lock: bool,
-        action: str,
-    ) -> LockedMove | None:
-        """Returns the move, and records what is done with it; None: this is a second delivery of the request."""
-        move = lock(session, instance_uuid)
-        if move is None or move.migration.uuid != migration_uuid:
-            raise errors.Conflict(f"Migration {migration_uuid} of instance {instance_uuid} is not in progress")
-        require_unlocked(move.instance, override=override_lock)
-        if actions.begun(session, [actions.ActionKey(instance_uuid, ctx.request_id, action)]):
-            return None
-        self._changes.record(session, ctx, instance_uuid, action)
-        return move
+        return self._advance(
+            session, move, following, lost, owed=owed, doubted=doubted, reverting=reverting, guest=None
+        )
 
     # -- messages --------------------------------------------------------------------------------------------------
 
-    def _sent(self, move: LockedMove, message: MoveMessage) -> MoveDispatch | None:
+    def _dispatch(self, move: LockedMove, message: MoveMessage) -> MoveDispatch | None:
         host = host_of(message.phase, message.migration)
         return None if host is None else MoveDispatch(service_context(move.task.request_id), host, message)
 
-    def _send(self, sent: MoveDispatch | None) -> None:
-        if sent is None:
+    def _send(self, dispatch: MoveDispatch | None) -> None:
+        if dispatch is None:
             return
-        message = sent.message
+        message = dispatch.message
         bind = self._bindings is not None and message.migration.is_live and message.phase in _WITH_BINDINGS
         if bind and any(vif.from_neutron for vif in message.instance.network_info):
-            work = partial(self._send_bound, sent)
-            self._worker.in_background(sent.ctx, WorkKind.ACTION, (message.instance.uuid, message.phase_key), work)
+            work = partial(self._send_bound, dispatch)
+            self._worker.in_background(dispatch.ctx, WorkKind.ACTION, (message.instance.uuid, message.phase_key), work)
         else:
-            self._computes.move(sent.ctx, sent.host, message)
+            self._computes.move(dispatch.ctx, dispatch.host, message)
 
-    def _send_bound(self, sent: MoveDispatch) -> None:
+    def _send_bound(self, dispatch: MoveDispatch) -> None:
         """Send the phase once Neutron has, or has no more, the bindings to the destination. Raises ServiceUnavailable if Neutron is
         away; then the host is asked later.
         """
         assert self._bindings is not None
-        message = sent.message
+        message = dispatch.message
         if message.phase is MovePhase.DISCARD:
             try:
-                self._bindings.drop(message.instance, sent.host)
+                self._bindings.drop(message.instance, dispatch.host)
             except errors.MinovaError as error:
-                LOG.warning("Bindings of instance %s to %s may be left: %s", message.instance.uuid, sent.host, error)
+                LOG.warning(
+                    "Bindings of instance %s to %s may be left: %s", message.instance.uuid, dispatch.host, error
+                )
         else:
             try:
-                message = replace(message, instance=self._bindings.prepare(message.instance, sent.host))
+                message = replace(message, instance=self._bindings.prepare(message.instance, dispatch.host))
             except errors.ServiceUnavailable:
                 raise
             except errors.MinovaError as error:
-                self.phase_ended(sent.ctx, message.phase_key, sent.host, PhaseResult.failed(error))
+                self.phase_ended(dispatch.ctx, message.phase_key, dispatch.host, PhaseResult.failed(error))
                 return
-        self._computes.move(sent.ctx, sent.host, message)
+        self._computes.move(dispatch.ctx, dispatch.host, message)
 
 
 def _keeps_claim(session: Session, phase: PhaseKey, host: str) -> bool:
@@ -502,7 +455,7 @@ def _keeps_claim(session: Session, phase: PhaseKey, host: str) -> bool:
     if migration is None or (migration.dest_compute, migration.attempt) != (host, phase.attempt):
         return False
     if move is not None and move.migration.uuid == migration.uuid:
-        return move.plan.claimed or move.plan.phase in _TRIED
+        return move.plan.claimed or move.plan.phase in _WITH_ALTERNATES
     return migration.status not in GIVEN_UP
 
 
