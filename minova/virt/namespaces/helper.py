@@ -23,7 +23,8 @@ from typing import NamedTuple, NoReturn
 
 from minova.errors import MinovaError
 from minova.virt.namespaces import calls
-from minova.virt.namespaces.namespaces import NetworkNamespaces, make_folder
+from minova.virt.namespaces.namespaces import NetworkNamespaces
+from minova.virt.namespaces.records import make_folder
 
 LOG = logging.getLogger(__name__)
 _CREDENTIALS = struct.Struct("3i")
