@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Update, and_, bindparam, delete, insert, or_, select, update
+from sqlalchemy import ColumnElement, Update, and_, bindparam, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -16,6 +16,7 @@ from minova.db.models import ComputeNode
 from minova.db.servers import pci_devices
 from minova.db.sql import chunked
 from minova.objects.hosts import compute_node as objects
+from minova.objects.hosts.bounds import MAX_NODES
 from minova.objects.hosts.pci import PciDevice
 from minova.objects.network.addresses import is_address
 
@@ -124,10 +125,13 @@ def ensure(session: Session, node: objects.ComputeNode, at: datetime) -> Ensured
 
     If another node of the host has the same uuid, the node was renamed: its row gets the new name. If a node of another
     host has the uuid, which happens after a renaming, this node gets a new uuid.
+
+    Raises BadRequest if the host has as many nodes as a host can serve.
     """
     row = find(session, node.host, node.hypervisor_hostname, lock=True)
     if row is not None:
         return EnsuredNode(row, made=False)
+    _require_place(session, node)
     is_new = True
     try:
         with session.begin_nested():
@@ -139,6 +143,13 @@ def ensure(session: Session, node: objects.ComputeNode, at: datetime) -> Ensured
     if row is None:
         return ensure(session, msgspec.structs.replace(node, uuid=str(uuid.uuid4())), at)
     return EnsuredNode(row, is_new)
+
+
+def _require_place(session: Session, node: objects.ComputeNode) -> None:
+    """Raises BadRequest: a stolen host could make nodes without end, which each scheduler would read."""
+    count = session.scalar(select(func.count()).select_from(ComputeNode).where(ComputeNode.host == node.host)) or 0
+    if count >= MAX_NODES and _renamed(session, node) is None:
+        raise errors.BadRequest(f"Host {node.host} has {count} nodes, and a host serves {MAX_NODES} at most")
 
 
 def _renamed(session: Session, node: objects.ComputeNode) -> ComputeNode | None:

@@ -3,7 +3,6 @@
 from collections.abc import Collection
 
 from sqlalchemy import select
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from minova.db.models import ProviderTrait
@@ -19,7 +18,8 @@ _BEFORE = select(ProviderTrait.trait).where(ProviderTrait.provider_id == of_node
 
 
 def publish(session: Session, provider_uuid: str, names: Collection[str], segments: Collection[str] = ()) -> None:
-    """`segments`: the physical networks for which the node has bridges. Missing traits of these are created.
+    """`segments`: the physical networks for which the node has bridges. Missing traits of these are created, and those that no
+    provider has any more are removed: a stolen host could make new ones without end.
 
     Raises NotFound if there is no such provider or trait, Conflict if the provider is changed at the same time.
     """
@@ -28,20 +28,14 @@ def publish(session: Session, provider_uuid: str, names: Collection[str], segmen
     before = set(session.scalars(_BEFORE, {"of": provider_uuid}))
     if _wanted(before, names) == before:
         return
-    for name in sorted(of_segments - before):
-        _make(session, name)
+    traits.make_several(session, of_segments)
     # Read again after the generation, so that a trait that is set in between is not removed unseen.
     provider = queries.find(session, provider_uuid)
     before = {trait.name for trait in traits.of_provider(session, provider.id)}
-    traits.set_traits(session, provider, _wanted(before, names))
-
-
-def _make(session: Session, name: str) -> None:
-    try:
-        with session.begin_nested():
-            traits.make(session, name)
-    except IntegrityError:  # by the audit of another host, at the same time
-        return
+    after = _wanted(before, names)
+    traits.set_traits(session, provider, after)
+    gone = {name for name in before - after if name.startswith(physical_networks.TRAIT_PREFIX)}
+    traits.remove_unused(session, gone)
 
 
 def _wanted(before: Collection[str], names: Collection[str]) -> set[str]:

@@ -2,14 +2,17 @@
 
 from collections.abc import Collection, Iterable
 from functools import cache
+from typing import Any
 
 import os_traits
-from sqlalchemy import delete, insert, select
+from sqlalchemy import Select, delete, insert, select
 from sqlalchemy.orm import Session
 
 from minova.db.models import ProviderTrait, Trait
 from minova.db.models.clock import EpochNow
+from minova.db.sql import chunked
 from minova.placement import changes, errors
+from minova.placement.inserts import insert_missing
 from minova.placement.providers.queries import ProviderRecord, raise_generation
 from minova.placement.providers.resource_classes import NameRecord
 
@@ -72,6 +75,28 @@ def make(session: Session, name: str) -> bool:
         return False
     session.connection().execute(insert(Trait).values(name=name, updated_at=EpochNow()))
     return True
+
+
+def make_several(session: Session, names: Collection[str]) -> None:
+    """Creates those of these custom traits that do not exist. Safe against other transactions that create them."""
+    existing = {name for some in chunked(sorted(names)) for name in session.scalars(_named(some))}
+    missing = sorted(set(names) - existing)
+    at = session.scalar(select(EpochNow())) if missing else None
+    insert_missing(session, Trait, [{"name": name, "updated_at": at} for name in missing])
+
+
+def remove_unused(session: Session, names: Collection[str]) -> None:
+    """Removes those of these custom traits that no provider has."""
+    for some in chunked(sorted(names)):
+        # Locked first: a transaction that gives a provider one of them holds its row until its commit (`require`), so that the
+        # provider is seen below.
+        session.scalars(_named(some).order_by(Trait.name).with_for_update()).all()
+        used = set(session.scalars(select(ProviderTrait.trait).where(ProviderTrait.trait.in_(some)).distinct()))
+        session.connection().execute(delete(Trait).where(Trait.name.in_(sorted(set(some) - used))))
+
+
+def _named(names: Collection[str]) -> Select[Any]:
+    return select(Trait.name).where(Trait.name.in_(names))
 
 
 def remove(session: Session, name: str) -> None:
