@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import cliff.command
@@ -16,6 +17,7 @@ from cliff.formatters.value import ValueFormatter
 from cliff.formatters.yaml_format import YAMLFormatter
 
 from minova.cli.output import report
+from minova.cli.output.columns import for_terminal
 from minova.cli.output.table import Table
 from minova.cli.parser import Parser
 
@@ -78,6 +80,16 @@ class Command(cliff.command.Command):
         return super().run(parsed_args) or self.exit_code
 
 
+@contextmanager
+def _printable_results(app: Any) -> Iterator[None]:
+    """Meanwhile nothing gets to a terminal that would act on it: other users have named much of a result."""
+    out, app.stdout = app.stdout, for_terminal(app.stdout)
+    try:
+        yield
+    finally:
+        app.stdout = out
+
+
 class Lister(cliff.lister.Lister, Command):
     def _load_formatter_plugins(self) -> Any:
         return Formatters(
@@ -89,7 +101,8 @@ class Lister(cliff.lister.Lister, Command):
         )
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        return super().run(parsed_args) or self.exit_code
+        with _printable_results(self.app):
+            return super().run(parsed_args) or self.exit_code
 
     def _generate_columns_and_selector(
         self, parsed_args: argparse.Namespace, column_names: Sequence[str]
@@ -115,7 +128,8 @@ class ShowOne(cliff.show.ShowOne, Command):
         )
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        return super().run(parsed_args) or self.exit_code
+        with _printable_results(self.app):
+            return super().run(parsed_args) or self.exit_code
 
 
 class ReportCommand(Command):

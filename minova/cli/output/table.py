@@ -12,6 +12,8 @@ from typing import Any, TextIO
 from cliff.columns import FormattableColumn
 from cliff.formatters.table import TableFormatter
 
+from minova.cli.output.columns import printable_lines
+
 BORDER = 3  # characters beside each column
 # For people: a table without rows looks like a command that did nothing.
 EMPTY = "There is nothing to list."
@@ -25,7 +27,7 @@ class Table(TableFormatter):
         stdout: TextIO,
         parsed_args: argparse.Namespace,
     ) -> None:
-        rows = [list(row) for row in data]
+        rows = [list(map(_shown, row)) for row in data]
         if not rows and stdout.isatty():
             stdout.write(f"{EMPTY}\n")
             return
@@ -35,11 +37,20 @@ class Table(TableFormatter):
             super().emit_list(column_names, rows, stdout, parsed_args)
             return
         width = shutil.get_terminal_size().columns
-        names, fitted, left_out = fit(column_names, [[_shown(cell) for cell in row] for row in rows], width)
+        names, fitted, left_out = fit(column_names, rows, width)
         super().emit_list(names, fitted, stdout, parsed_args)
         if left_out:
             stdout.flush()
             print(f"Not enough room for: {', '.join(left_out)}. See -c COLUMN, or a wider terminal.", file=sys.stderr)
+
+    def emit_one(
+        self,
+        column_names: Sequence[str],
+        data: Sequence[Any],
+        stdout: TextIO,
+        parsed_args: argparse.Namespace,
+    ) -> None:
+        super().emit_one(column_names, list(map(_shown, data)), stdout, parsed_args)
 
 
 def fit(
@@ -88,7 +99,9 @@ def _longest_line(text: str) -> int:
 
 
 def _shown(cell: Any) -> Any:
-    return cell.human_readable() if isinstance(cell, FormattableColumn) else cell
+    """Returns what a person sees of a value. Other users have named some of it, with characters that could act on the terminal."""
+    shown = cell.human_readable() if isinstance(cell, FormattableColumn) else cell
+    return printable_lines(shown) if isinstance(shown, str) else shown
 
 
 def _wrapped(cell: Any, width: int) -> Any:

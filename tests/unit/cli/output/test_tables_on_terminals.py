@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import subprocess
 import sys
 import termios
@@ -56,3 +57,47 @@ def test_it_is_whole_elsewhere() -> None:
 def test_an_empty_list_is_a_sentence_on_a_terminal_alone() -> None:
     assert on_terminal(EMPTY) == "There is nothing to list.\n"
     assert elsewhere(EMPTY).strip() == ""
+
+
+ACTING = """
+import argparse, sys
+from minova.cli.base import Lister, ShowOne
+from minova.cli.output.columns import Words
+
+class App:
+    stdin, stdout, stderr = sys.stdin, sys.stdout, sys.stderr
+
+TEXTS = ("a\\x1b]0;owned\\x07b", "one\\x9b2Jtwo", "three\\rfour", "five\\nsix")
+
+class Show(ShowOne):
+    "Shows what others have named."
+    formatter_namespace = formatter_default = "table"
+    def take_action(self, options):
+        return ("tags", *"wxyz"), (Words(TEXTS), *TEXTS)
+
+class List(Lister):
+    "Lists it."
+    formatter_namespace = formatter_default = "table"
+    def take_action(self, options):
+        return ("tags", *"wxyz"), [(Words(TEXTS), *TEXTS)]
+
+for kind in (Show, List):
+    command = kind(App(), None)
+    for name in ("table", "value", "csv" if kind is List else "shell"):
+        parser = command.get_parser("x")
+        command.run(parser.parse_args(["-f", name, *(["--max-width", "300"] if name == "table" else [])]))
+"""
+ACTS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+
+
+def test_bug_what_others_have_named_acted_on_the_terminal() -> None:
+    """A tag with an escape sequence, which any project can give an image that all see, changed the terminal of who looked."""
+    shown = on_terminal(ACTING)
+    assert ACTS.findall(shown) == []
+    assert shown.count("owned") == 12
+    assert "five\nsix" in shown
+    # Programs that read it get the values themselves; tables are for people.
+    whole = elsewhere(ACTING)
+    table = whole[: whole.index("a\x1b]")]
+    assert "a ]0;owned b" in table
+    assert ACTS.findall(table) == []

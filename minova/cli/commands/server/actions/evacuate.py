@@ -5,6 +5,7 @@ from typing import Any
 
 from minova.cli.client import COMPUTE, Client, Json, part
 from minova.cli.commands.server.actions.action import ServerActionCommand
+from minova.cli.output.columns import printable
 
 # From this version on no host is forced. From 2.95 on a server is stopped at its new host.
 VERSION = "2.68"
@@ -19,7 +20,7 @@ class PreviewedAction(ServerActionCommand):
             return
         for uuid, server in self.find_each(parsed_args).items():
             place, reason = preview(self.client, uuid, {self.key: self.arguments_for(server, parsed_args)})
-            print(f"{server['name']}: would go to {place}" if place else f"{server['name']}: {reason}")
+            print(printable(f"{server['name']}: would go to {place}" if place else f"{server['name']}: {reason}"))
             self.exit_code |= not place
 
 
