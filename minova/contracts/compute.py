@@ -8,6 +8,7 @@ from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.catalogue.image_caching import WantedImage
 from minova.objects.guests.console import ConsoleAddress
 from minova.objects.guests.diagnostics import GuestDiagnostics
+from minova.objects.hosts.bounds import Line
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.network.vif import GroupMembers
 from minova.objects.servers.build import BuildMessage
@@ -107,7 +108,7 @@ class ForApi(Protocol):
         ...
 
     @call(since="1.4", in_safe_mode=True)
-    def get_host_uptime(self, ctx: RequestContext) -> str:
+    def get_host_uptime(self, ctx: RequestContext) -> Line:
         """Returns the output of `uptime` on this host: its time, how long it has been up, users and load."""
         ...
 

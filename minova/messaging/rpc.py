@@ -26,6 +26,7 @@ from minova.codecs import Decoder
 from minova.concurrency import threads
 from minova.context import RequestContext
 from minova.contracts.base import Method, methods_of, numbers
+from minova.contracts.wire_bounds import fault_of
 from minova.messaging import broker_connection, driver_log, flow_control, memory_bus
 from minova.messaging.broker_users import EXCHANGE
 from minova.messaging.dispatch import Endpoint, Implementation
@@ -128,6 +129,7 @@ class Proxy:
     refuses the call.
     `safe_mode`: of this process. While it is on, only calls that safe mode allows are sent.
     `patient`: whether a call waits until the broker is back, and its peers with it.
+    `host`: whose server it is; its answers are bounded as its messages are. None: a server of controllers.
     """
 
     def __init__(
@@ -139,7 +141,9 @@ class Proxy:
         watch: Callable[[], None] = lambda: None,
         safe_mode: SafeMode | None = None,
         patient: bool = False,
+        host: str | None = None,
     ) -> None:
+        self._host = host
         self._patient = patient
         self._safe_mode = safe_mode or SafeMode()
         self._client = client
@@ -222,7 +226,21 @@ class Proxy:
             raise _NoListener(
                 f"The request could not be delivered: no {self._topic} service is connected to the message broker"
             )
-        return method.answer.from_builtins(answer)
+        return (
+            method.answer.from_builtins(answer) if self._host is None else _answer_of_host(method, answer, self._host)
+        )
+
+
+def _answer_of_host(method: Method, answer: Any, host: str) -> Any:
+    """Raises MinovaError for an answer that makes no sense: a stolen host sends what it likes, and it must fail its own part alone."""
+    fault = fault_of(answer)
+    if fault is None:
+        try:
+            return method.answer.from_builtins(answer)
+        except (msgspec.ValidationError, RecursionError) as error:
+            fault = str(error)
+    LOG.error("The answer of host %s to %s makes no sense: %s", host, method.name, fault)
+    raise errors.MinovaError(f"The answer of host {host} makes no sense: {fault}")
 
 
 def _is_of_the_broker(error: Exception) -> bool:
@@ -323,7 +341,9 @@ class Rpc:
         )
         level = lambda: self.levels.of(described.TOPIC)  # noqa: E731
         reach = lambda: self._reach(tries)  # noqa: E731
-        proxy = Proxy(client, contract, reach, level, self.reconnects.watch, self.safe_mode, patient=retry is None)
+        proxy = Proxy(
+            client, contract, reach, level, self.reconnects.watch, self.safe_mode, patient=retry is None, host=server
+        )
         return typing.cast(C, proxy)
 
     def _reach(self, retry: int) -> None:

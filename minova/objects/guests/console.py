@@ -2,10 +2,12 @@
 
 import ipaddress
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
 
 from minova import errors
+from minova.objects.hosts.bounds import Line
 
 
 class ConsoleType(StrEnum):
@@ -29,8 +31,8 @@ def unavailable(console_type: ConsoleType) -> errors.ConsoleTypeUnavailable:
 class ConsoleAddress(msgspec.Struct, frozen=True, kw_only=True):
     """The address at which a proxy reaches the console of a running guest."""
 
-    host: str
-    port: int
+    host: Line
+    port: Annotated[int, msgspec.Meta(ge=1, le=65_535)]
 
 
 class ConsoleGrant(msgspec.Struct, frozen=True, kw_only=True):

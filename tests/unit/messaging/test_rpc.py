@@ -287,3 +287,34 @@ def test_the_sample_file_says_how_many_messages_are_worked_on_together() -> None
     (told,) = [option for option in SAMPLE["DEFAULT"] if option.name == "executor_thread_pool_size"]
     (registered,) = oslo_messaging.server._pool_opts
     assert told.default == registered.default
+
+
+class Stolen:
+    """Answers every call with this."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def prepare(self, **_: Any) -> "Stolen":
+        return self
+
+    def call(self, ctx: RequestContext, name: str, **arguments: Any) -> Any:
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["\ud800", "x" * 300, "x" * (2 << 20), {"a": 1}, None, 2**70, [float("nan")], ["["] * 600_000],
+    ids=["surrogate", "line", "text", "object", "null", "number", "nan", "values"],
+)
+def test_bug_answer_of_a_stolen_host_failed_what_others_had_answered(answer: Any) -> None:
+    """The listing of all hypervisors shows how long each has been up. Text that no answer of the API can hold made it fail."""
+    proxy: Any = rpc.Proxy(Stolen(answer), ComputeApi, host="stolen")
+    with pytest.raises(errors.MinovaError, match="The answer of host stolen makes no sense"):
+        proxy.get_host_uptime(CTX)
+
+
+def test_bug_console_at_a_port_that_there_is_not_was_taken() -> None:
+    proxy: Any = rpc.Proxy(Stolen({"host": "192.0.2.1", "port": 70_000}), ComputeApi, host="stolen")
+    with pytest.raises(errors.MinovaError, match="The answer of host stolen makes no sense"):
+        proxy.get_console(CTX, instance_uuid="x", console_type="novnc")
