@@ -78,15 +78,32 @@ def setup(conf: cfg.ConfigOpts) -> None:
         options = ", ".join(f"[DEFAULT] {name} = {_shown(conf[name])}" for name in names)
         raise errors.InvalidConfiguration(f"{options}{_files(conf, names)}: {error}") from None
     hide_noise()
+    logging.setLogRecordFactory(OneLine)
     formatters._get_error_summary = _what_the_line_lacks
+
+
+class OneLine(logging.LogRecord):
+    """A record whose message is one line of printable characters: hosts and users have written parts of it, and would forge lines, or
+    act on the terminal of those who read the log.
+    """
+
+    def getMessage(self) -> str:
+        return escaped(super().getMessage())
+
+
+def escaped(text: str) -> str:
+    """Returns the text with its control characters in the form of Python's, such as \\n."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def _what_the_line_lacks(record: logging.LogRecord) -> str:
     """oslo.log appends the error that is being handled to each line: not to one that has its text, or says that it has its reason."""
     if hasattr(record, HAS_REASON):
         return ""
-    text = str(sys.exc_info()[1] or "")
-    return "" if text and not record.exc_info and text in record.getMessage() else str(_summary(record))
+    text = escaped(str(sys.exc_info()[1] or ""))
+    return "" if text and not record.exc_info and text in record.getMessage() else escaped(str(_summary(record)))
 
 
 def _faulty(conf: cfg.ConfigOpts, error: Exception) -> list[str]:

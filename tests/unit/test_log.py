@@ -1,6 +1,8 @@
 """What oslo.messaging says for no reason is hidden, and nothing else of it."""
 
 import logging
+import subprocess
+import sys
 
 import pytest
 from oslo_config import cfg
@@ -70,3 +72,32 @@ def test_bug_lines_had_their_reason_twice(said: str, has_reason: bool, appended:
         raise OSError("refused")
     except OSError:
         assert log._what_the_line_lacks(record) == appended
+
+
+FORGED = """
+import logging, sys
+from oslo_config import cfg
+from minova import log
+conf = cfg.ConfigOpts()
+log.register(conf)
+conf([], project="minova", default_config_files=[])
+log.setup(conf)
+reason = "x\\x1b[2J\\n2026-01-01 00:00:00.000 1 ERROR minova.conductor Host b was fenced\\x1b]0;owned\\x07\\x9b2J"
+logger = logging.getLogger("minova.conductor")
+logger.warning("Compute of host %s: cannot work: %s", "a", reason)
+try:
+    raise OSError(reason)
+except OSError:
+    logger.warning("Registration")
+"""
+
+
+def test_bug_host_forged_lines_of_the_log() -> None:
+    """The reason for which a host is down, or has failed a build, is its own text. In a process of its own: oslo.log takes over the
+    handlers of all loggers.
+    """
+    shown = subprocess.run([sys.executable, "-c", FORGED], capture_output=True, text=True, check=True).stdout
+    lines = shown.splitlines()
+    assert len(lines) == 2
+    assert all(line.isprintable() and r"x\x1b[2J" in line for line in lines)
+    assert r"\n2026-01-01 00:00:00.000 1 ERROR" in lines[0]

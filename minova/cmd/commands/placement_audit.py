@@ -10,6 +10,7 @@ from minova import errors
 from minova.cmd.startup import database
 from minova.db.engine import Database
 from minova.db.schema import require_schema
+from minova.log import escaped
 from minova.placement.audit import gather, heal
 from minova.placement.audit.judge import AuditFinding
 
@@ -81,7 +82,10 @@ def table(rows: list[FindingRow]) -> str:
     head = ("PROBLEM", "OF", "WHAT IS WRONG", "TO BE DONE" if rows[0].healed is None else "DONE")
     lines = [
         head,
-        *((row.problem, row.consumer_uuid or row.provider_uuid or "", row.detail, _done(row)) for row in rows),
+        *(
+            (row.problem, row.consumer_uuid or row.provider_uuid or "", escaped(row.detail), escaped(_done(row)))
+            for row in rows
+        ),
     ]
     widths = [max(len(line[column]) for line in lines) for column in range(3)]
     return "\n".join(

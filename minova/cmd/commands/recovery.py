@@ -8,7 +8,7 @@ from oslo_config import cfg
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.cmd.commands.unexpected import escaped, table
+from minova.cmd.commands.unexpected import table
 from minova.cmd.startup import database
 from minova.conductor.hosts.witnesses import silent
 from minova.conductor.unexpected import doubts, listing
@@ -21,6 +21,7 @@ from minova.db.models import UnexpectedGuest
 from minova.db.recovery import cloud
 from minova.db.recovery.cloud import CloudRecord
 from minova.db.schema import require_schema
+from minova.log import escaped
 from minova.objects.unexpected.removal_rules import DomainVerdict
 
 

@@ -18,6 +18,7 @@ from minova.conductor.unexpected.removal import remove
 from minova.db.engine import Database
 from minova.db.recovery import unexpected
 from minova.db.schema import require_schema
+from minova.log import escaped
 
 _HEAD = (
     "KIND",
@@ -70,7 +71,7 @@ def _apply(conf: cfg.ConfigOpts, work: Callable[[Session, Any, str, str | None],
                 _run(db, work, uuid, command.on_host, apply=command.apply)
             except (errors.NotFound, errors.Conflict) as error:
                 failed += 1
-                print(f"{uuid}: {error}")
+                print(f"{uuid}: {escaped(str(error))}")
             else:
                 print(f"{uuid}: {what}" if command.apply else f"{uuid}: can be {what}. Run again with --apply")
     if failed:
@@ -147,11 +148,6 @@ def _can_be_adopted(entry: UnexpectedItem) -> str:
     if not entry.can_be_adopted:
         return "no"
     return f"only by itself: {'; '.join(entry.doubts)}" if entry.doubts else "yes"
-
-
-def escaped(text: str) -> str:
-    """Control characters of what a host reports would change the operator's terminal, or forge lines."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 class _Opened:

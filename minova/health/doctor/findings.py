@@ -8,6 +8,7 @@ from oslo_config import cfg
 from sqlalchemy.orm import Session
 
 from minova.db.engine import Database
+from minova.log import escaped
 
 
 class Severity(StrEnum):
@@ -60,10 +61,10 @@ def exit_code(findings: Sequence[Finding]) -> int:
 
 
 def text_of(findings: Sequence[Finding]) -> str:
-    """Returns two lines for each: what is wrong, and the command."""
+    """Returns two lines for each: what is wrong, and the command. Hosts have named and reported some of it."""
     lines = []
     for finding in findings:
         detail = f": {finding.detail}" if finding.detail else ""
         lines.append(f"{finding.severity.upper():7}  {finding.area}: {finding.subject} {finding.problem}{detail}")
         lines.append(f"         mend: {finding.mend}")
-    return "\n".join(lines)
+    return "\n".join(map(escaped, lines))
