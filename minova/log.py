@@ -87,12 +87,12 @@ class OneLine(logging.LogRecord):
     act on the terminal of those who read the log.
     """
 
-    def getMessage(self) -> str:
+    def getMessage(self) -> str:  # noqa: N802  - a name of logging
         return escaped(super().getMessage())
 
 
 def escaped(text: str) -> str:
-    """Returns the text with its control characters in the form of Python's, such as \\n."""
+    """Returns the text with its control characters in the form that Python writes them in."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
