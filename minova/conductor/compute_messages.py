@@ -7,7 +7,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from sqlalchemy.orm import Session
@@ -20,12 +20,12 @@ from minova.contracts.compute import ComputeApi
 from minova.db.catalogue import aggregates
 from minova.db.models import Task
 from minova.db.servers import instances, request_specs
+from minova.db.servers.request_specs import StoredRequest
 from minova.db.sql import chunked
 from minova.log import level_of
 from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.network.vif import GroupMembers
-from minova.objects.requests.evacuation import Evacuation
-from minova.objects.requests.request_spec import HostLimits, RequestSpec, Retry, Selection
+from minova.objects.requests.request_spec import HostLimits, Retry, Selection
 from minova.objects.servers.build import BuildMessage
 from minova.objects.servers.instance import Instance as InstanceObject
 from minova.objects.servers.moves import MoveMessage
@@ -50,21 +50,10 @@ class BuildPlan(msgspec.Struct, frozen=True, kw_only=True):
     waits: str = ""
 
 
-class BuildExtras(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of a request that are stored and passed to the compute unchanged."""
+_BUILD_PLAN = Decoder(BuildPlan)
 
-    requested_networks: tuple[dict[str, Any], ...] = ()
-    security_groups: tuple[str, ...] = ()
-    block_device_mapping: tuple[dict[str, Any], ...] = ()
-    injected_files: tuple[dict[str, str], ...] = ()
-    admin_password: str | None = None
-    evacuation: Evacuation | None = None
-
-
-_BUILD_PLAN, _BUILD_EXTRAS = Decoder(BuildPlan), Decoder(BuildExtras)
-
-# By reservation: the request spec, and the parts that are passed on unchanged.
-Specs = Mapping[str, tuple[RequestSpec, dict[str, Any]]]
+# By reservation.
+Specs = Mapping[str, StoredRequest]
 
 
 class Build(NamedTuple):
@@ -118,7 +107,7 @@ def _build_of(task: Task, instance: InstanceObject, specs: Specs, zones: Mapping
         alternates=plan.alternates,
         availability_zone=zones.get(task.host or "", ""),
         request_spec=msgspec.structs.replace(spec, retry=Retry(num_attempts=task.attempt, hosts=tried)),
-        **msgspec.structs.asdict(_BUILD_EXTRAS.from_builtins(build_extras)),
+        **msgspec.structs.asdict(build_extras),
     )
     return Build(task.host or "", message)
 

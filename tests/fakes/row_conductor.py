@@ -23,7 +23,7 @@ from minova.objects.actions.action import ServerAction
 from minova.objects.actions.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
 from minova.objects.actions.table import BY_KIND
 from minova.objects.catalogue.key_pair import KeyPair
-from minova.objects.network.vif import NewInterface
+from minova.objects.requests.build_extras import NewInterface
 from minova.objects.requests.capacity import Capacity
 from minova.objects.requests.diagnosis import Diagnosis, ScheduleAnswer
 from minova.objects.requests.evacuation import EvacuationRequest

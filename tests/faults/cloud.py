@@ -42,6 +42,7 @@ from minova.objects.actions.moves import RESIZE, MoveRequest
 from minova.objects.actions.table import BY_KIND
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
+from minova.objects.requests.build_extras import RequestedNic
 from minova.objects.requests.server_request import CreateServers
 from minova.objects.servers.states import PowerState
 from minova.objects.unexpected.removal_rules import DomainVerdict
@@ -201,10 +202,10 @@ class Cloud:
     # -- what users do ---------------------------------------------------------------------------------------------
 
     def create(self, number: int, count: int, *, tries: int = 5, interfaces: int = 0) -> None:
-        nics: tuple[dict[str, Any], ...] = ()
+        nics: tuple[RequestedNic, ...] = ()
         if interfaces:
             with self.db.write() as session:
-                nics = ({"network_id": network_of(session).uuid},) * interfaces
+                nics = (RequestedNic(network_id=network_of(session).uuid),) * interfaces
         request = CreateServers(
             name=f"vm{number}",
             flavor=FLAVOR,

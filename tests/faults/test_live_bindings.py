@@ -11,7 +11,8 @@ from minova.cmd import conductor
 from minova.conductor.network.neutron.ports import NeutronPorts
 from minova.db.networks import neutron_ports
 from minova.neutron_client import NeutronClient
-from minova.objects.network.vif import NEUTRON, RequestedNic
+from minova.objects.network.vif import NEUTRON
+from minova.objects.requests.build_extras import RequestedNic
 from minova.objects.servers.states import PowerState
 from tests.fakes.neutron import FakeNeutron
 from tests.faults.mover import Mover

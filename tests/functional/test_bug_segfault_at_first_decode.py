@@ -13,13 +13,14 @@ from minova import codecs
 from minova.api.compute.definition import ComputeDefinition
 from minova.api.image.definition import ImageDefinition
 from minova.api.network.definition import NetworkDefinition
-from minova.conductor.compute_messages import BuildExtras, BuildPlan
+from minova.conductor.compute_messages import BuildPlan
 from minova.contracts.base import methods_of
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.models import Base
 from minova.db.models.types import StructType
+from minova.objects.requests.build_extras import BuildExtras
 
 PROCESSES = 100
 EXECUTABLES = ("api", "conductor", "scheduler", "compute", "standalone")

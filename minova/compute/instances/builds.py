@@ -30,6 +30,7 @@ from minova.image_format.inspected_files import inspect_once
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.image_fitness import unfit
+from minova.objects.requests.build_extras import BuildExtras
 from minova.objects.servers.build import BuildMessage
 from minova.objects.servers.chosen_hardware import MACHINE_TYPE, ChosenHardware
 from minova.objects.servers.failures import CAUSED_BY_REQUEST, kind_of
@@ -371,17 +372,17 @@ def record_of(message: BuildMessage, instance: Instance, power_state: PowerState
     built = msgspec.structs.replace(
         instance, vm_state=vm_state, task_state=None, power_state=power_state, attempt=message.attempt
     )
-    build_extras = {
-        "requested_networks": message.requested_networks,
-        "security_groups": message.security_groups,
-        "block_device_mapping": message.block_device_mapping,
-    }
+    build_extras = BuildExtras(
+        requested_networks=message.requested_networks,
+        security_groups=message.security_groups,
+        block_device_mapping=message.block_device_mapping,
+    )
     return GuestRecord(
         instance=with_long_fields(built, message.instance),
         attempt=message.attempt,
         node=message.node,
         request_spec=message.request_spec,
-        carried=build_extras,
+        build_extras=build_extras,
     )
 
 

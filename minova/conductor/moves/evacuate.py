@@ -12,7 +12,7 @@ silent may still run its guests.
 import logging
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from oslo_config import cfg
@@ -40,6 +40,7 @@ from minova.db.servers import actions as action_rows
 from minova.db.servers import instances, migrations, request_specs, state_changes, tasks
 from minova.db.servers.actions import ActionKey
 from minova.db.servers.instances import LockedInstance
+from minova.objects.requests.build_extras import BuildExtras
 from minova.objects.requests.diagnosis import ScheduleAnswer
 from minova.objects.requests.evacuation import ACTION, Evacuation, EvacuationRequest
 from minova.objects.requests.request_spec import Destination, RequestSpec
@@ -58,7 +59,7 @@ class _Built(NamedTuple):
     """What an evacuation builds: the request of this one build, and what goes with it to the host."""
 
     spec: RequestSpec
-    build_extras: dict[str, Any]
+    build_extras: BuildExtras
 
 
 class Evacuations(EvacuationsApi, EvacuationReportsApi):
@@ -236,8 +237,9 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
         )
         stops = request.stops or instance.vm_state is VmState.STOPPED
         build = Evacuation(stops=stops, shared_disks=request.shared_disks, old_attempt=instance.attempt)
-        secrets = {} if request.admin_password is None else {"admin_password": request.admin_password}
-        extras = {**request_specs.without_secrets(build_extras), **secrets, "evacuation": msgspec.to_builtins(build)}
+        extras = msgspec.structs.replace(
+            build_extras.without_secrets(), admin_password=request.admin_password, evacuation=build
+        )
         return _Built(spec, extras)
 
 

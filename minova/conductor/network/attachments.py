@@ -31,7 +31,8 @@ from minova.db.networks import neutron_ports, ports
 from minova.db.quotas import give
 from minova.db.servers.instances import LockedInstance
 from minova.objects.network.network import AddressRequest, Port
-from minova.objects.network.vif import MAX_NICS, NEUTRON, NewInterface, device_owner
+from minova.objects.network.vif import MAX_NICS, NEUTRON, device_owner
+from minova.objects.requests.build_extras import NewInterface
 from minova.races import Races
 
 LOG = logging.getLogger(__name__)

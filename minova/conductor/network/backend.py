@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.conductor.network.servers import InterfaceAllocation, nics_of
+from minova.conductor.network.servers import InterfaceAllocation
 from minova.objects.network.vif import Vif
 from minova.objects.requests.server_request import CreateServers
 from minova.races import Races
@@ -118,7 +118,7 @@ def service_of(request: CreateServers) -> str:
     """Returns the request's service; empty for minova's own networks or for none. Raises BadRequest if its interfaces
     are of several services.
     """
-    services = {nic.service for nic in nics_of(request)}
+    services = {nic.service for nic in request.requested_networks}
     if len(services) > 1:
         raise errors.BadRequest("The networks of a server are of one service.")
     return next(iter(services), "")

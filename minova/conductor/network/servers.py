@@ -9,7 +9,6 @@ from typing import NamedTuple
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.codecs import Decoder
 from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.ports import LockedForPorts, PortCreation, Ports, require_free
 from minova.conductor.network.security.security_groups import SecurityGroups
@@ -17,11 +16,10 @@ from minova.context import RequestContext
 from minova.db.models import Port as PortRow
 from minova.db.networks import ports, vifs
 from minova.objects.network.network import AddressRequest, Port
-from minova.objects.network.vif import RequestedNic, Vif, device_owner
+from minova.objects.network.vif import Vif, device_owner
+from minova.objects.requests.build_extras import RequestedNic
 from minova.objects.requests.server_request import CreateServers, ServerRequest
 from minova.races import Races
-
-_NICS = Decoder(tuple[RequestedNic, ...])
 
 
 class InterfaceAllocation(NamedTuple):
@@ -39,18 +37,14 @@ class LockedForServers(NamedTuple):
     rows: LockedForPorts
 
 
-def nics_of(request: ServerRequest) -> tuple[RequestedNic, ...]:
-    return _NICS.from_builtins(request.requested_networks)
-
-
 def segments_of(request: ServerRequest) -> tuple[str, ...]:
     """Returns the segments for which the hosts of the servers need bridges, each once."""
-    return tuple(sorted({nic.segment for nic in nics_of(request) if nic.segment is not None}))
+    return tuple(sorted({nic.segment for nic in request.requested_networks if nic.segment is not None}))
 
 
 def new_ports(request: CreateServers) -> int:
     """Returns how many new ports in minova's own networks one server of the request needs."""
-    return sum(nic.port_id is None and not nic.service for nic in nics_of(request))
+    return sum(nic.port_id is None and not nic.service for nic in request.requested_networks)
 
 
 def _new_ports(creations: Sequence[InterfaceAllocation]) -> list[PortCreation]:
@@ -71,7 +65,7 @@ def _new_ports(creations: Sequence[InterfaceAllocation]) -> list[PortCreation]:
             number,
         )
         for creation in creations
-        for number, nic in enumerate(nics_of(creation.request))
+        for number, nic in enumerate(creation.request.requested_networks)
         if nic.port_id is None
         for instance_uuid in creation.instance_uuids
     ]
@@ -94,7 +88,7 @@ class ServerPorts:
 
         Raises NetworkNotFound, PortNotFound or SecurityGroupNotFound if that was deleted since the API has seen it.
         """
-        nics = [nic for creation in creations for nic in nics_of(creation.request)]
+        nics = [nic for creation in creations for nic in creation.request.requested_networks]
         ports.lock_several(session, {nic.port_id for nic in nics if nic.port_id is not None})
         # Also locks the networks of existing ports.
         new = _new_ports(creations)
@@ -106,7 +100,7 @@ class ServerPorts:
         """
         for creation in creations:
             owner = device_owner(creation.request.availability_zone)
-            for number, nic in enumerate(nics_of(creation.request)):
+            for number, nic in enumerate(creation.request.requested_networks):
                 if nic.port_id is not None:
                     self._take(session, nic, creation.instance_uuids[0], number, owner)
         self._ports.add(session, locked.new, locked.rows)

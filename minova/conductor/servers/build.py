@@ -30,9 +30,11 @@ from minova.contracts.scheduler import SchedulerApi
 from minova.db.models import Task
 from minova.db.servers import actions, instances, request_specs, tasks
 from minova.db.servers.instances import LockedInstance
+from minova.db.servers.request_specs import StoredRequest
 from minova.log import level_of
 from minova.objects.actions.shelving import UNSHELVE
 from minova.objects.requests import evacuation
+from minova.objects.requests.build_extras import BuildExtras
 from minova.objects.requests.diagnosis import Diagnosis, ScheduleAnswer
 from minova.objects.requests.request_spec import RequestSpec, Selection
 from minova.objects.servers.failures import TEXTS, Failure, text_of
@@ -56,7 +58,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     epochs: dict[str, int]
     claim_number: int
     spec: RequestSpec | None = None
-    build_extras: dict[str, Any] = {}
+    build_extras: BuildExtras = BuildExtras()
 
 
 class ScheduledReservation(NamedTuple):
@@ -253,7 +255,7 @@ class BuildInstances:
             ]
             request_specs.add_diagnoses(session, diagnosed, self._worker.at())
         specs = {
-            result.reservation.id: (result.reservation.spec, result.reservation.build_extras)
+            result.reservation.id: StoredRequest(result.reservation.spec, result.reservation.build_extras)
             for result in scheduled
             if result.reservation.spec is not None
         }

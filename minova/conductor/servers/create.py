@@ -16,7 +16,6 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.catalogue.server_groups import HINT
-from minova.conductor.compute_messages import BuildExtras
 from minova.conductor.network.backend import NetworkBackends
 from minova.conductor.network.servers import InterfaceAllocation, new_ports, segments_of
 from minova.conductor.quotas import Quotas
@@ -40,6 +39,7 @@ from minova.objects.catalogue.quota import refusal as refusal_text
 from minova.objects.guests.local_disks import to_metadata
 from minova.objects.network.physical_networks import require_segments
 from minova.objects.requests import required_traits
+from minova.objects.requests.build_extras import BuildExtras
 from minova.objects.requests.request_spec import Destination, PlacementFilter, RequestSpec
 from minova.objects.requests.server_request import CreatedServers, CreateServers, ServerRequest
 from minova.objects.servers.states import TaskState, VmState
@@ -157,12 +157,12 @@ class Servers(CreateServersApi):
             epochs={str(uuid.uuid4()): 1 for _ in range(request.max_count)},
             claim_number=FIRST_CLAIM,
             spec=spec,
-            build_extras=msgspec.to_builtins(
-                {
-                    name: getattr(request, name)
-                    for name in BuildExtras.__struct_fields__
-                    if name in request.__struct_fields__
-                }
+            build_extras=BuildExtras(
+                requested_networks=request.requested_networks,
+                security_groups=request.security_groups,
+                block_device_mapping=request.block_device_mapping,
+                injected_files=request.injected_files,
+                admin_password=request.admin_password,
             ),
         )
         return ServerCreation(ctx, request, reservation, spec, key_pair)

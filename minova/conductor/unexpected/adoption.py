@@ -111,7 +111,7 @@ class Adoption:
         if not reservation_id or request_specs.load(session, [reservation_id]):
             return
         spec = record.request_spec or RequestSpec(flavor=record.instance.flavor, image=record.instance.image)
-        request_specs.add(session, [(reservation_id, spec, record.carried)], at)
+        request_specs.add(session, [(reservation_id, spec, record.build_extras)], at)
 
     def _attach(self, session: Session, uuid: str, record: GuestRecord, project_id: str, at: datetime) -> None:
         """Gives the instance its interfaces, with the addresses that were held for it, and free ports of its project.

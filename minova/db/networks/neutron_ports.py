@@ -11,7 +11,8 @@ from sqlalchemy.orm import Session
 from minova.codecs import Decoder
 from minova.db import models
 from minova.db.sql import chunked, in_list
-from minova.objects.network.vif import RequestedNic, Vif
+from minova.objects.network.vif import Vif
+from minova.objects.requests.build_extras import RequestedNic
 from minova.objects.servers.states import VmState
 
 Row = models.NeutronPort

@@ -6,12 +6,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import msgspec
 from sqlalchemy import bindparam, delete, insert, select
 from sqlalchemy.orm import Session
 
+from minova.codecs import Decoder
 from minova.db.models import CreateRequest, DiagnosisRow, InstanceDiagnosis, RequestSecrets, RequestSpecRow, Task
 from minova.db.sql import chunked, in_list
 from minova.objects.catalogue.image import Image
+from minova.objects.requests.build_extras import BuildExtras
 from minova.objects.requests.diagnosis import Diagnosis
 from minova.objects.requests.request_spec import RequestSpec
 
@@ -27,6 +30,7 @@ _STORED = (
 )
 PASSWORD = "admin_password"
 _SECRET = frozenset({PASSWORD, "injected_files"})
+_EXTRAS = Decoder(BuildExtras)
 _CREATE_REQUESTS: Any = CreateRequest.__table__
 _ADD_CREATE_REQUEST = insert(_CREATE_REQUESTS)
 _CREATE_REQUEST = select(
@@ -40,24 +44,21 @@ _LINKS: Any = InstanceDiagnosis.__table__
 _ADD_LINKS = insert(_LINKS)
 
 
-def add(session: Session, specs: Iterable[tuple[str, RequestSpec | None, dict[str, Any]]], at: datetime) -> None:
+def add(session: Session, specs: Iterable[tuple[str, RequestSpec | None, BuildExtras]], at: datetime) -> None:
     """`specs`: (reservation id, spec, build extras). Their secret part goes to a table of its own, where
     `forget_secrets` finds it.
     """
     rows, secrets = [], []
     for reservation_id, spec, build_extras in specs:
-        public = without_secrets(build_extras)
-        hidden = {name: value for name, value in build_extras.items() if name in _SECRET and value}
+        values = msgspec.to_builtins(build_extras)
+        public = {name: value for name, value in values.items() if name not in _SECRET}
+        hidden = {name: values[name] for name in _SECRET if values[name]}
         rows.append({"reservation_id": reservation_id, "spec": spec, "carried": public, "created_at": at})
         if hidden:
             secrets.append({"reservation_id": reservation_id, "value": hidden, "created_at": at})
     session.connection().execute(_ADD, rows)
     if secrets:
         session.connection().execute(_ADD_SECRETS, secrets)
-
-
-def without_secrets(build_extras: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in build_extras.items() if name not in _SECRET}
 
 
 def remove(session: Session, reservation_ids: Collection[str]) -> None:
@@ -81,10 +82,8 @@ def password_of(session: Session, reservation_id: str) -> str | None:
 
 
 class StoredRequest(NamedTuple):
-    """A request for servers; `carried` goes to the compute as it is."""
-
     spec: RequestSpec
-    carried: dict[str, Any]
+    build_extras: BuildExtras
 
 
 def load(session: Session, reservation_ids: Collection[str]) -> dict[str, StoredRequest]:
@@ -92,7 +91,7 @@ def load(session: Session, reservation_ids: Collection[str]) -> dict[str, Stored
     requests = {}
     for chunk in chunked(sorted(set(reservation_ids))):
         for reservation_id, spec, build_extras, secrets in session.connection().execute(_STORED, {"some": chunk}):
-            requests[reservation_id] = StoredRequest(spec, build_extras | (secrets or {}))
+            requests[reservation_id] = StoredRequest(spec, _EXTRAS.from_builtins(build_extras | (secrets or {})))
     return requests
 
 

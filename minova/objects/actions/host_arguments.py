@@ -3,6 +3,7 @@
 import msgspec
 
 from minova.objects.catalogue.image import Image
+from minova.objects.requests.build_extras import GuestFile
 
 
 class HostArguments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -20,7 +21,7 @@ class HostArguments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     rotation: int | None = None
     rescue_image: Image | None = None
     admin_password: str | None = None
-    injected_files: tuple[dict[str, str], ...] = ()
+    injected_files: tuple[GuestFile, ...] = ()
     availability_zone: str = ""
     port_id: str = ""
 

@@ -7,6 +7,7 @@ import msgspec
 from minova.objects.actions.action import Arguments, ServerAction
 from minova.objects.catalogue.disk_config import DiskConfig
 from minova.objects.catalogue.image import Image
+from minova.objects.requests.build_extras import GuestFile
 from minova.objects.servers.states import TaskState, VmState
 
 Address = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
@@ -45,7 +46,7 @@ class RebuiltServer(msgspec.Struct, frozen=True, kw_only=True):
 
     image: Image
     changes: dict[str, Any] = {}
-    files: tuple[dict[str, str], ...] = ()
+    files: tuple[GuestFile, ...] = ()
     admin_password: str | None = None
 
 

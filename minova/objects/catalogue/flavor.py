@@ -3,6 +3,10 @@
 from typing import NamedTuple
 
 import msgspec
+from oslo_utils import units
+
+SWAP = "swap"
+DEFAULT_FORMAT = "ext4"
 
 
 class Flavor(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,3 +37,23 @@ class Overhead(NamedTuple):
     memory_mb: int = 0
     disk_gb: int = 0
     vcpus: int = 0
+
+
+class LocalDisk(msgspec.Struct, frozen=True, kw_only=True):
+    """`guest_format`: swap, or the file system. `bus` None: that of the other disks. `tag`: the guest finds the disk by
+    it.
+    """
+
+    size_mb: int
+    guest_format: str = DEFAULT_FORMAT
+    bus: str | None = None
+    tag: str | None = None
+
+    @property
+    def is_swap(self) -> bool:
+        return self.guest_format == SWAP
+
+
+def flavor_disks(flavor: Flavor) -> tuple[LocalDisk, ...]:
+    ephemeral = (LocalDisk(size_mb=flavor.ephemeral_gb * units.Ki),) if flavor.ephemeral_gb else ()
+    return (*ephemeral, *((LocalDisk(size_mb=flavor.swap, guest_format=SWAP),) if flavor.swap else ()))

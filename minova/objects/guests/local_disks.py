@@ -14,16 +14,14 @@ from oslo_utils import units
 
 from minova import errors
 from minova.codecs import Decoder
-from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.flavor import DEFAULT_FORMAT, SWAP, Flavor, LocalDisk, flavor_disks
 from minova.objects.catalogue.guest_hardware import DISK_BUSES
 from minova.objects.servers.instance import Instance
 
 KEY = "local_disks"
 ROOT_TAG = "root_disk_tag"
-SWAP = "swap"
 # The file systems that hosts can create, with e2fsprogs.
 FORMATS = ("ext2", "ext3", "ext4")
-DEFAULT_FORMAT = "ext4"
 # Fields of a mapping to a local disk. device_name is accepted and ignored, as by Nova's libvirt driver.
 _FIELDS = frozenset(
     [
@@ -49,21 +47,6 @@ class InvalidMapping(errors.BadRequest):
     nova_name = "InvalidBDM"
 
 
-class LocalDisk(msgspec.Struct, frozen=True, kw_only=True):
-    """`guest_format`: swap, or the file system. `bus` None: that of the other disks. `tag`: the guest finds the disk by
-    it.
-    """
-
-    size_mb: int
-    guest_format: str = DEFAULT_FORMAT
-    bus: str | None = None
-    tag: str | None = None
-
-    @property
-    def is_swap(self) -> bool:
-        return self.guest_format == SWAP
-
-
 _DISKS = Decoder(tuple[LocalDisk, ...])
 
 
@@ -73,7 +56,7 @@ def local_disks(instance: Instance) -> tuple[LocalDisk, ...]:
     return flavor_disks(instance.flavor) if text is None else _DISKS.from_json(text.encode())
 
 
-def to_metadata(disks: Sequence[LocalDisk | Mapping[str, Any]], root_tag: str | None = None) -> dict[str, str]:
+def to_metadata(disks: Sequence[LocalDisk], root_tag: str | None = None) -> dict[str, str]:
     """`disks` empty: those of the flavor."""
     divided = {KEY: msgspec.json.encode(disks).decode()} if disks else {}
     return divided if root_tag is None else {**divided, ROOT_TAG: root_tag}
@@ -86,11 +69,6 @@ def root_tag_of(instance: Instance) -> str | None:
 def requested_root_tag(mappings: Sequence[Mapping[str, Any]], image_id: str) -> str | None:
     """Call it after `requested_disks`, which rejects invalid tags."""
     return next((mapping.get("tag") for mapping in mappings if _is_root(mapping, image_id)), None)
-
-
-def flavor_disks(flavor: Flavor) -> tuple[LocalDisk, ...]:
-    ephemeral = (LocalDisk(size_mb=flavor.ephemeral_gb * units.Ki),) if flavor.ephemeral_gb else ()
-    return (*ephemeral, *((LocalDisk(size_mb=flavor.swap, guest_format=SWAP),) if flavor.swap else ()))
 
 
 def requested_disks(

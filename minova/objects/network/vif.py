@@ -219,30 +219,6 @@ def _members_after(rule: VifRule, members: Mapping[str, GroupMembers]) -> GroupM
     return newest if newest is not None and newest.revision > rule.revision else None
 
 
-class RequestedNic(msgspec.Struct, frozen=True, kw_only=True):
-    """An interface that a new server shall have: an existing port, or a new port on a network.
-
-    `security_groups`: ids, for a new port; None: the default group of its project.
-    `segment`: what its host must have a bridge for.
-    `service`: the service that has the network.
-    `tag`: of the interface.
-    """
-
-    network_id: str
-    segment: str | None = None
-    port_id: str | None = None
-    ip_address: str | None = None
-    security_groups: tuple[str, ...] | None = None
-    service: str = ""
-    tag: str | None = None
-
-
-class NewInterface(RequestedNic, frozen=True, kw_only=True):
-    """An interface that is added to a server. `id`: of the port that is created for it, if the request names none."""
-
-    id: str
-
-
 def device_owner(availability_zone: str | None) -> str:
     """Returns the `device_owner` of the ports of a server in this zone."""
     return f"{OWNER}{availability_zone or 'nova'}"

@@ -5,10 +5,11 @@ from typing import Any
 import msgspec
 
 from minova.objects.catalogue.disk_config import DiskConfig
-from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.flavor import Flavor, LocalDisk
 from minova.objects.catalogue.image import Image
 from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.objects.hosts.pci import InstancePCIRequest
+from minova.objects.requests.build_extras import GuestFile, RequestedNic
 
 
 class HostNeeds(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +40,7 @@ class ServerRequest(msgspec.Struct, frozen=True, kw_only=True):
     requested_host: str | None = None
     requested_node: str | None = None
     scheduler_hints: dict[str, Any] = {}
-    requested_networks: tuple[dict[str, Any], ...] = ()
+    requested_networks: tuple[RequestedNic, ...] = ()
 
 
 class CreateServers(ServerRequest, frozen=True, kw_only=True):
@@ -65,9 +66,9 @@ class CreateServers(ServerRequest, frozen=True, kw_only=True):
     description: str | None = None
     tags: tuple[str, ...] = ()
     security_groups: tuple[str, ...] = ()
-    block_device_mapping: tuple[dict[str, Any], ...] = ()
+    block_device_mapping: tuple[LocalDisk, ...] = ()
     root_disk_tag: str | None = None
-    injected_files: tuple[dict[str, str], ...] = ()
+    injected_files: tuple[GuestFile, ...] = ()
     admin_password: str | None = None
     disk_config: DiskConfig = "MANUAL"
 

@@ -1,15 +1,15 @@
 """Messages between the conductor and a compute about builds, and the conductor's data for a host's audit."""
 
-from typing import Any
-
 import msgspec
 
 from minova import errors
 from minova.context import RequestContext
+from minova.objects.catalogue.flavor import LocalDisk
 from minova.objects.hosts.bounds import Count, Line, PowerNumber
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.hosts.node_audit import ENCODED, Drift
 from minova.objects.hosts.numa import InstanceNUMATopology
+from minova.objects.requests.build_extras import GuestFile, RequestedNic
 from minova.objects.requests.evacuation import Evacuation
 from minova.objects.requests.request_spec import HostLimits, RequestSpec, Selection
 from minova.objects.servers.chosen_hardware import ChosenHardware
@@ -33,10 +33,10 @@ class BuildMessage(msgspec.Struct, frozen=True, kw_only=True):
     limits: HostLimits = HostLimits()
     request_spec: RequestSpec
     alternates: tuple[Selection, ...] = ()
-    requested_networks: tuple[dict[str, Any], ...] = ()
+    requested_networks: tuple[RequestedNic, ...] = ()
     security_groups: tuple[str, ...] = ()
-    block_device_mapping: tuple[dict[str, Any], ...] = ()
-    injected_files: tuple[dict[str, str], ...] = ()
+    block_device_mapping: tuple[LocalDisk, ...] = ()
+    injected_files: tuple[GuestFile, ...] = ()
     admin_password: str | None = None
     image_token: str | None = None
     availability_zone: str = ""

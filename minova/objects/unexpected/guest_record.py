@@ -1,12 +1,13 @@
 """A guest as its host keeps it, and the reports of these records to a conductor."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from minova.objects.actions.shelving import SHELVE
 from minova.objects.hosts.bounds import Figure, Line, Name, Reason
+from minova.objects.requests.build_extras import BuildExtras
 from minova.objects.requests.request_spec import RequestSpec
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import VmState
@@ -39,7 +40,7 @@ class GuestRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     `instance`: as it was then, with its state and its interfaces.
     `attempt`, `node`: of the build that made the guest.
-    `request_spec`, `carried`: of its request; None and empty if the record was made later from the row.
+    `request_spec`, `build_extras`: of its request; None and empty if the record was made later from the row.
     `actions`: the last ones that ended on the host, in their order.
     `accepted`: a conductor has accepted the report that the build succeeded.
     """
@@ -48,7 +49,7 @@ class GuestRecord(msgspec.Struct, frozen=True, kw_only=True):
     attempt: Figure
     node: Name
     request_spec: RequestSpec | None = None
-    carried: dict[str, Any] = {}
+    build_extras: BuildExtras = msgspec.field(name="carried", default=BuildExtras())
     actions: Annotated[tuple[EndedAction, ...], Meta(max_length=16 * MAX_ACTIONS)] = ()
     accepted: bool = False
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from minova.objects.requests.build_extras import GuestFile
 from minova.objects.servers.instance import Instance
 from minova.virt.config_drive.network_data import first_address, network_data
 
@@ -42,7 +43,6 @@ _NO_MANIFEST = "FIXME"
 class DriveValues(msgspec.Struct, frozen=True, kw_only=True):
     """The values from which the files are made.
 
-    `injected_files`: each has a `path`, and `contents` in base64.
     `devices`: the names of the guest's disks by EC2's names for them.
     `tagged_disks`: {name: tag}.
     `skip_versions`: versions of EC2's layout to leave out.
@@ -54,7 +54,7 @@ class DriveValues(msgspec.Struct, frozen=True, kw_only=True):
     random_seed: bytes
     dhcp_domain: str = ""
     admin_password: str | None = None
-    injected_files: tuple[dict[str, str], ...] = ()
+    injected_files: tuple[GuestFile, ...] = ()
     vendor_data: dict[str, Any] = {}
     vendor_data2: dict[str, Any] | None = None
     devices: dict[str, str] = {}
@@ -92,7 +92,7 @@ def _meta_data(values: DriveValues, version: str) -> dict[str, Any]:
         meta_data["meta"] = instance.metadata
     if values.injected_files:
         meta_data["files"] = [
-            {"path": file["path"], "content_path": f"/content/{number:04}"}
+            {"path": file.path, "content_path": f"/content/{number:04}"}
             for number, file in enumerate(values.injected_files)
         ]
     if values.admin_password is not None:
@@ -134,7 +134,7 @@ def _tagged_devices(values: DriveValues, version: str) -> Iterator[dict[str, Any
 
 def _contents(values: DriveValues) -> Iterator[tuple[str, bytes]]:
     for number, file in enumerate(values.injected_files):
-        yield f"openstack/content/{number:04}", base64.b64decode(file["contents"])
+        yield f"openstack/content/{number:04}", base64.b64decode(file.contents)
 
 
 def _ec2_files(values: DriveValues) -> Iterator[tuple[str, bytes]]:

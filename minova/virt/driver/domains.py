@@ -8,6 +8,7 @@ import msgspec
 
 from minova.objects.guests.diagnostics import GuestDiagnostics
 from minova.objects.hosts.compute_node import DomainView
+from minova.objects.requests.build_extras import GuestFile
 from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
@@ -30,11 +31,11 @@ NO_ROW = RowHost()
 
 
 class GuestData(msgspec.Struct, frozen=True, kw_only=True):
-    """Data for a guest besides its instance. Each of `files` has a `path`, and `contents` in base64."""
+    """Data for a guest besides its instance."""
 
     availability_zone: str = ""
     admin_password: str | None = None
-    files: tuple[dict[str, str], ...] = ()
+    files: tuple[GuestFile, ...] = ()
 
 
 NO_DATA = GuestData()

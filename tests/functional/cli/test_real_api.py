@@ -10,6 +10,7 @@ import pytest
 
 from minova import errors
 from minova.db import models
+from minova.objects.catalogue.flavor import LocalDisk
 from minova.objects.requests.diagnosis import Diagnosis, FilterStep, LostHost, WeighedHost
 from tests.fakes.row_conductor import now
 from tests.functional.api.conftest import Cloud
@@ -114,8 +115,8 @@ def test_ephemeral_disks_and_swap_of_a_new_server(cloud: Cloud, stocked: Cli) ->
     create = ("server", "create", "web", "--flavor", "roomy", "--image", "guest")
     succeed(stocked(*create, "--ephemeral", "size=1,format=ext3", "--swap", "32"))
     assert cloud.conductor.requests[-1].block_device_mapping == (
-        {"size_mb": 1024, "guest_format": "ext3", "bus": None, "tag": None},
-        {"size_mb": 32, "guest_format": "swap", "bus": None, "tag": None},
+        LocalDisk(size_mb=1024, guest_format="ext3"),
+        LocalDisk(size_mb=32, guest_format="swap"),
     )
     assert "larger than the instance type allows" in stocked(*create, "--ephemeral", "size=4").err
     assert "'large' is not a disk such as size=1,format=ext4" in stocked(*create, "--ephemeral", "large").err

@@ -6,6 +6,7 @@ from sqlalchemy import select
 
 from minova import errors
 from minova.db import models
+from minova.objects.requests.build_extras import GuestFile, RequestedNic
 from minova.objects.servers.failures import UNKNOWN, text_of
 from tests.functional.conductor.conductor_harness import CTX, FLAVOR, IMAGE, ConductorHarness, request
 from tests.functional.conductor.network_cases import network, subnet
@@ -41,9 +42,9 @@ class CreateCases:
         blue = network(harness)
         subnet(harness, blue, "10.1.0.0/24")
         carried = {
-            "requested_networks": ({"network_id": blue.id},),
+            "requested_networks": (RequestedNic(network_id=blue.id),),
             "security_groups": ("default",),
-            "injected_files": ({"path": "/x", "contents": "eA=="},),
+            "injected_files": (GuestFile(path="/x", contents="eA=="),),
             "admin_password": "secret",
         }
         (uuid,) = harness.create(1, user_data="dXNlcg==", **carried)
@@ -60,7 +61,7 @@ class CreateCases:
         assert build.request_spec.retry.hosts == (("a", "a-node"),)
 
     def test_passwords_and_files_are_kept_until_the_builds_are_over(self, harness: ConductorHarness) -> None:
-        secrets = {"injected_files": ({"path": "/x", "contents": "eA=="},), "admin_password": "s3cret"}
+        secrets = {"injected_files": (GuestFile(path="/x", contents="eA=="),), "admin_password": "s3cret"}
         asked = request(2, config_drive=True, request_uuid=REQUEST, body_hash="1", **secrets)
         made = harness.conductor.create_servers(CTX, request=asked)
         assert made.admin_password == "s3cret"

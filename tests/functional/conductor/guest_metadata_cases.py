@@ -6,6 +6,7 @@ from minova import errors
 from minova.conductor.network.local_ranges import NAMESPACES
 from minova.db.networks import vifs
 from minova.db.servers import instances
+from minova.objects.requests.build_extras import RequestedNic
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request, request
 from tests.functional.conductor.network_cases import network, on, port, subnet
 
@@ -62,7 +63,10 @@ class GuestMetadataCases:
         local = network(harness)
         subnet(harness, local, "10.1.0.0/24")
         mine = port(harness, local)
-        nics = ({"network_id": local.id, "tag": "new"}, {"network_id": local.id, "port_id": mine.id, "tag": "mine"})
+        nics = (
+            RequestedNic(network_id=local.id, tag="new"),
+            RequestedNic(network_id=local.id, port_id=mine.id, tag="mine"),
+        )
         uuid = harness.active(requested_networks=nics)
         found = harness.conductor.metadata_of_instance(CTX, instance_uuid=uuid, project_id=CTX.project_id)
         assert [vif.tag for vif in found.instance.network_info] == ["new", "mine"]

@@ -33,6 +33,7 @@ from minova.objects.network.network import (
     Subnet,
 )
 from minova.objects.network.vif import MAX_RANGES, VifAddress, VifRule, VifSubnet
+from minova.objects.requests.build_extras import RequestedNic
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request, request
 from tests.functional.conductor.quota_cases import at_once, limit, used
 
@@ -428,7 +429,7 @@ def _exchange(harness: ConductorHarness, on: Network, old: Sequence[Port], numbe
 
 def on(*networks: Network, **values: Any) -> dict[str, Any]:
     """Of a request: on these networks."""
-    return {"requested_networks": tuple({"network_id": one.id} for one in networks), **values}
+    return {"requested_networks": tuple(RequestedNic(network_id=one.id) for one in networks), **values}
 
 
 class ServerPortCases:
@@ -439,7 +440,7 @@ class ServerPortCases:
         subnet(harness, green, "10.2.0.0/24")
         mine = port(harness, green)
         made = request(1, **on(blue))
-        taken = {"network_id": green.id, "port_id": mine.id}
+        taken = RequestedNic(network_id=green.id, port_id=mine.id)
         wanted = msgspec.structs.replace(made, requested_networks=(taken, *made.requested_networks))
         (uuid,) = harness.conductor.create_servers(CTX, request=wanted).instance_uuids
         assert used(harness)["ports"] == 2
@@ -482,7 +483,9 @@ class ServerPortCases:
         harness.settle()
         host.members.clear()
         failed = harness.create(3, **on(blue))
-        wanted = msgspec.structs.replace(request(), requested_networks=({"network_id": green.id, "port_id": mine.id},))
+        wanted = msgspec.structs.replace(
+            request(), requested_networks=(RequestedNic(network_id=green.id, port_id=mine.id),)
+        )
         failed += harness.conductor.create_servers(CTX, request=wanted).instance_uuids
         harness.settle()
         assert {harness.instance(uuid).vm_state for uuid in failed} == {"error"}
@@ -533,7 +536,9 @@ class ServerPortCases:
         blue = network(harness)
         subnet(harness, blue, "10.1.0.0/24")
         mine = port(harness, blue)
-        wanted = msgspec.structs.replace(request(), requested_networks=({"network_id": blue.id, "port_id": mine.id},))
+        wanted = msgspec.structs.replace(
+            request(), requested_networks=(RequestedNic(network_id=blue.id, port_id=mine.id),)
+        )
         answers = at_once(lambda _: harness.conductor.create_servers(CTX, request=wanted), 4)
         assert sorted(type(one).__name__ for one in answers) == ["CreatedServers"] + ["PortInUse"] * 3
         assert harness.count(models.Instance) == harness.count(models.Port) == 1

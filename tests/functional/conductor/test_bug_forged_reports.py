@@ -19,6 +19,7 @@ from minova.db.recovery import unexpected
 from minova.objects.catalogue.image import Image, StoredImage
 from minova.objects.network.network import MAX_ADDRESSES, Subnet
 from minova.objects.network.vif import MAX_NICS, Vif, VifAddress
+from minova.objects.requests.build_extras import RequestedNic
 from minova.objects.servers.instance import Instance
 from minova.objects.unexpected.guest_record import EndedAction, GuestMark, GuestRecord
 from tests.functional.conductor.conductor_harness import CTX, FLAVOR, ConductorHarness
@@ -106,7 +107,7 @@ def test_an_unknown_power_state_in_a_row_breaks_neither_list_nor_adoption(harnes
 def test_another_host_does_not_free_the_addresses_of_a_guest(harness: ConductorHarness) -> None:
     blue = network(harness)
     subnet(harness, blue, "10.0.0.0/29")
-    uuid = harness.active(requested_networks=({"network_id": blue.id},))
+    uuid = harness.active(requested_networks=(RequestedNic(network_id=blue.id),))
     record = record_of(harness, uuid)
     (interface,) = record.instance.network_info
     forget(harness)

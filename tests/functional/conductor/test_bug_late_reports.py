@@ -6,6 +6,7 @@ import pytest
 from minova import errors
 from minova.db import models
 from minova.db.recovery import unexpected
+from minova.objects.requests.build_extras import RequestedNic
 from minova.objects.unexpected.guest_record import GuestRecord
 from tests.fakes.identified import Machine
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
@@ -21,7 +22,7 @@ def record(harness: ConductorHarness) -> GuestRecord:
     """Of a guest that has an address, and no row any more."""
     blue = network(harness)
     subnet(harness, blue, "10.0.0.0/29")
-    uuid = harness.active(requested_networks=({"network_id": blue.id},))
+    uuid = harness.active(requested_networks=(RequestedNic(network_id=blue.id),))
     made = record_of(harness, uuid)
     forget(harness)
     return made

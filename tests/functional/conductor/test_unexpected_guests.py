@@ -12,6 +12,7 @@ from minova.conductor.unexpected.removal import remove
 from minova.db import models
 from minova.db.recovery import unexpected
 from minova.db.servers import guest_secrets
+from minova.objects.requests.build_extras import RequestedNic
 from minova.objects.requests.request_spec import RequestSpec
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState, VmState
@@ -139,7 +140,7 @@ def test_an_action_that_was_purged_makes_no_guest_newer(harness: ConductorHarnes
 def test_the_addresses_of_a_guest_without_a_row_are_not_given_away(harness: ConductorHarness) -> None:
     blue = network(harness)
     subnet(harness, blue, "10.0.0.0/29")
-    uuid = harness.active(requested_networks=({"network_id": blue.id},))
+    uuid = harness.active(requested_networks=(RequestedNic(network_id=blue.id),))
     record = record_of(harness, uuid)
     (vif,) = record.instance.network_info
     address = vif.addresses[0].ip_address
@@ -160,7 +161,7 @@ def test_the_addresses_of_a_guest_without_a_row_are_not_given_away(harness: Cond
 def test_an_adopted_guest_is_a_server_again(harness: ConductorHarness) -> None:
     blue = network(harness)
     subnet(harness, blue, "10.0.0.0/29")
-    uuid = harness.active(requested_networks=({"network_id": blue.id},))
+    uuid = harness.active(requested_networks=(RequestedNic(network_id=blue.id),))
     record, allocated = record_of(harness, uuid), harness.allocated()
     image = msgspec.structs.replace(IMAGE, properties={"kernel_id": "k", "ramdisk_id": "r" * 300})
     before = msgspec.structs.replace(record, instance=msgspec.structs.replace(record.instance, image=image))

@@ -33,6 +33,7 @@ from minova.hardware.numa_usage import with_instance
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.hosts.compute_node import Inventory
 from minova.objects.hosts.numa import NUMACell, NUMATopology
+from minova.objects.requests.build_extras import BuildExtras
 from minova.objects.requests.request_spec import RequestSpec
 from minova.objects.requests.server_request import ServerRequest
 from minova.placement.audit import gather
@@ -118,7 +119,7 @@ def build(url: str, requests: int) -> None:
         for wish in requests_for(requests):
             add_instance(session, uuid_of(wish), reservation_id="r-pinned" if wish.pinned else "r-plain")
         for name, kind in (("r-pinned", RequestKind("any", pinned=True)), ("r-plain", RequestKind("any"))):
-            request_specs.add(session, [(name, request_of(kind), {})], SEEN)
+            request_specs.add(session, [(name, request_of(kind), BuildExtras())], SEEN)
     for name, those in members.items():
         kind_of = KINDS[int(name[1])]
         add_group(db, name, kind_of.policy, *those, **({"max_server_per_host": 2} if kind_of.most == 2 else {}))

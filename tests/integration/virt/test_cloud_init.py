@@ -17,6 +17,7 @@ from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.metadata import service
 from minova.objects.guests.guest_metadata import GuestMetadata
+from minova.objects.requests.build_extras import GuestFile
 from minova.objects.servers.instance import Instance
 from minova.virt.config_drive.builder import ConfigDrives
 from minova.virt.driver.domains import GuestData
@@ -135,7 +136,7 @@ def test_cloud_init_finds_host_name_key_user_data_and_all_else(
         key_type="ssh",
         network_info=(VIF,),
     )
-    file = {"path": str(injected), "contents": base64.b64encode(b"hello").decode()}
+    file = GuestFile(path=str(injected), contents=base64.b64encode(b"hello").decode())
     data = GuestData(availability_zone="north", admin_password="s3cret", files=(file,))
     drive = tmp_path / "drive"
     drives.write(drive, one, data)

@@ -11,6 +11,7 @@ import pytest
 from minova import conf as configuration
 from minova import virt
 from minova.objects.catalogue.image import Image
+from minova.objects.requests.build_extras import GuestFile
 from minova.objects.servers.instance import Instance
 from minova.virt.driver import ComputeDriver
 from minova.virt.driver.domains import GuestData
@@ -28,7 +29,7 @@ echo MINOVA-GUEST OVER
 DATA = GuestData(
     availability_zone="north",
     admin_password="seCret",
-    files=({"path": "/etc/motd", "contents": base64.b64encode(b"welcome").decode()},),
+    files=(GuestFile(path="/etc/motd", contents=base64.b64encode(b"welcome").decode()),),
 )
 
 

@@ -16,10 +16,10 @@ import pytest
 from minova.compute.images.cache import ImageCache
 from minova.errors import DiskFull, HardwareNotOffered, HypervisorError, ImageUnacceptable
 from minova.image_format import inspection
-from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.flavor import Flavor, LocalDisk
 from minova.objects.catalogue.image import BootFile, Image
 from minova.objects.guests.guest_secrets import SecretKind
-from minova.objects.guests.local_disks import LocalDisk, to_metadata
+from minova.objects.guests.local_disks import to_metadata
 from minova.objects.servers.disk_export import DiskExport, TransferKey
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.live_migration import LiveSource

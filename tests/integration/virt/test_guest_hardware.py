@@ -10,9 +10,9 @@ import libvirt
 import msgspec
 import pytest
 
-from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.flavor import Flavor, LocalDisk
 from minova.objects.catalogue.image import Image
-from minova.objects.guests.local_disks import LocalDisk, to_metadata
+from minova.objects.guests.local_disks import to_metadata
 from minova.objects.servers.instance import Instance
 from minova.virt.driver import ComputeDriver
 from tests.cluster import wait_for

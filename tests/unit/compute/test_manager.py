@@ -19,6 +19,7 @@ from minova.objects.actions.power import REBOOT_HARD, STOP, SUSPEND
 from minova.objects.catalogue.image import Image
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.hosts.service import Service
+from minova.objects.requests.build_extras import GuestFile
 from minova.objects.requests.request_spec import HostLimits
 from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.states import PowerState, TaskState, VmState
@@ -206,7 +207,7 @@ def test_the_images_file_reaches_the_driver(compute: Compute, tmp_path: Path) ->
 
 
 def test_password_files_and_zone_reach_the_driver(compute: Compute) -> None:
-    files = ({"path": "/x", "contents": "eA=="},)
+    files = (GuestFile(path="/x", contents="eA=="),)
     message = compute.conductor.commit_build("i", HOST, NODE, FLAVOR)
     carried: dict[str, Any] = {"injected_files": files, "admin_password": "s3cret", "availability_zone": "north"}
     compute.manager.build_and_run_instance(CTX, msgspec.structs.replace(message, **carried))

@@ -10,6 +10,7 @@ from minova.context import RequestContext
 from minova.contracts.base import Method, methods_of
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.wire_bounds import MAX_DEPTH, MAX_INT, MAX_TEXT, MAX_VALUES, fault_of
+from minova.objects.requests.build_extras import BuildExtras
 from minova.objects.requests.request_spec import RequestSpec
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.migration import Migration
@@ -17,9 +18,9 @@ from minova.objects.servers.migration import Migration
 inspect = msgspec.inspect
 FROM_HOSTS = [method for method in methods_of(ConductorApi).values() if method.from_hosts]
 # Of a request, and checked by themselves: `conductor/unexpected/checks.py` bounds a record of a guest; a move is read from its row.
-OF_REQUESTS = {RequestContext, Instance, RequestSpec, Migration}
+OF_REQUESTS = {RequestContext, Instance, RequestSpec, BuildExtras, Migration}
 # Any values, which the scheduler decodes (`scheduler/refresh/decode.py`) or checks bound.
-BY_THE_MESSAGE = {"metrics", "carried"}
+BY_THE_MESSAGE = {"metrics"}
 
 
 @pytest.mark.parametrize("method", FROM_HOSTS, ids=lambda one: one.name)

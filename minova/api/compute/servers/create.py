@@ -24,7 +24,7 @@ from minova.db.api_queries import instances
 from minova.db.servers import request_specs
 from minova.objects.catalogue import disk_config
 from minova.objects.catalogue.disk_config import DiskConfig
-from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.flavor import Flavor, LocalDisk
 from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.key_pair import KeyPair
 from minova.objects.catalogue.quota import UNLIMITED
@@ -288,9 +288,7 @@ def checked_disk_config(requested: DiskConfig | None, image: Image) -> DiskConfi
     return requested or disk_config.default_of(image.properties)
 
 
-def _local_disks(
-    api: ComputeApiCollaborators, call: Call, server: NewServer, flavor: Flavor
-) -> tuple[dict[str, Any], ...]:
+def _local_disks(api: ComputeApiCollaborators, call: Call, server: NewServer, flavor: Flavor) -> tuple[LocalDisk, ...]:
     """Returns the ephemeral disks and the swap disk that the request defines. Raises BadRequest if they are invalid."""
     mappings = server.block_device_mapping_v2 or []
     if any("tag" in mapping for mapping in mappings) and not call.has(MAPPING_HISTORY, "tag"):
@@ -298,7 +296,7 @@ def _local_disks(
             "Invalid input for field/attribute block_device_mapping_v2. Additional properties are not allowed ('tag' was unexpected)"
         )
     disks = requested_disks(mappings, server.image_ref, flavor, api.conf.max_local_block_devices) if mappings else None
-    return tuple(msgspec.structs.asdict(disk) for disk in disks or ())
+    return disks or ()
 
 
 ROUTES: tuple[Route, ...] = (

@@ -19,6 +19,7 @@ from minova.objects.actions.rebuild import InjectedFile
 from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.key_pair import KeyPair
 from minova.objects.catalogue.quota import UNLIMITED
+from minova.objects.requests.build_extras import GuestFile
 
 # Nova's limit, in characters of base64: 48 KiB of data.
 LONGEST_USER_DATA = 65535
@@ -43,7 +44,7 @@ class GuestFields(NamedTuple):
 
     user_data: str | None
     config_drive: bool
-    injected_files: tuple[dict[str, str], ...]
+    injected_files: tuple[GuestFile, ...]
     admin_password: str | None
 
 
@@ -62,7 +63,7 @@ def checked(api: ComputeApiCollaborators, call: Call, requested: RequestedGuestD
     password = requested.admin_password
     if password is None and drive and api.conf.api.enable_instance_password:
         password = new_password()
-    files = tuple({"path": file.path, "contents": file.contents} for file in requested.personality if drive)
+    files = tuple(GuestFile(path=file.path, contents=file.contents) for file in requested.personality if drive)
     return GuestFields(requested.user_data, drive, files, password)
 
 

@@ -25,7 +25,7 @@ from minova.db.servers import actions, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.actions.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
-from minova.objects.network.vif import NewInterface
+from minova.objects.requests.build_extras import NewInterface
 from minova.objects.servers.failures import Failure
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import VmState

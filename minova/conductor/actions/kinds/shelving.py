@@ -46,6 +46,7 @@ from minova.db.servers.instances import LockedInstance
 from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.actions.shelving import SHELVE, SHELVE_OFFLOAD, UNSHELVE
 from minova.objects.catalogue.image import Image
+from minova.objects.requests.build_extras import BuildExtras
 from minova.objects.requests.request_spec import Destination, RequestSpec
 from minova.objects.servers.failures import Failure
 from minova.objects.servers.states import TaskState, VmState
@@ -296,7 +297,7 @@ def kinds(conf: cfg.ConfigOpts, worker: TaskWorker, images: Images, builds: Buil
 
 class _Request(NamedTuple):
     spec: RequestSpec
-    build_extras: dict[str, Any]
+    build_extras: BuildExtras
 
 
 def _with_boot_files_of(shelved: Image, own: Image | None) -> Image:
@@ -324,4 +325,4 @@ def _request(session: Session, instance_uuid: str, image: Image, place: _Place, 
         requested_destination=None if place.host is None else Destination(host=place.host),
         **needs_now(session, instance_uuid, instance.flavor, image, aliases),
     )
-    return _Request(spec, request_specs.without_secrets(build_extras))
+    return _Request(spec, build_extras.without_secrets())

@@ -14,7 +14,8 @@ from minova.contracts.conductor.api.neutron import NeutronEventsApi
 from minova.contracts.conductor.computes.interfaces import BindInterfacesApi
 from minova.db.models import Instance
 from minova.db.networks import neutron_ports
-from minova.objects.network.vif import NEUTRON, RequestedNic, Vif
+from minova.objects.network.vif import NEUTRON, Vif
+from minova.objects.requests.build_extras import RequestedNic
 
 if TYPE_CHECKING:
     from minova.conductor.network.neutron.ports import NeutronPorts

@@ -23,7 +23,7 @@ from minova import errors
 from minova.conductor.network.neutron.cleaning import LIMIT, NeutronCleaning
 from minova.conductor.network.neutron.limits import InstanceLocks, RetryQueue
 from minova.conductor.network.neutron.live_bindings import LiveBindings
-from minova.conductor.network.servers import InterfaceAllocation, nics_of
+from minova.conductor.network.servers import InterfaceAllocation
 from minova.conductor.tasks.worker import TaskWorker
 from minova.db.models import Instance, NeutronPort
 from minova.db.networks import neutron_ports
@@ -62,14 +62,14 @@ class NeutronPorts:
 
     def lock(self, session: Session, creations: Sequence[InterfaceAllocation]) -> set[str]:
         """Returns the ports in these requests that servers have already."""
-        nics = [nic for creation in creations for nic in nics_of(creation.request)]
+        nics = [nic for creation in creations for nic in creation.request.requested_networks]
         port_ids = {nic.port_id for nic in nics if nic.port_id is not None}
         return neutron_ports.held(session, port_ids)
 
     def allocate(self, session: Session, creations: Sequence[InterfaceAllocation], locked: Collection[str]) -> None:
         """Raises PortInUse if another server has the port."""
         for creation in creations:
-            nics = dict(enumerate(nics_of(creation.request)))
+            nics = dict(enumerate(creation.request.requested_networks))
             for nic in nics.values():
                 if nic.port_id in locked:
                     raise errors.PortInUse(f"Port {nic.port_id} is still in use.")

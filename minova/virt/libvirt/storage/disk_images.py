@@ -15,9 +15,9 @@ from oslo_utils import units
 
 from minova.errors import HypervisorError, ImageUnacceptable
 from minova.image_format.inspected_files import inspect_once
+from minova.objects.catalogue.flavor import LocalDisk
 from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.image_fitness import unfit
-from minova.objects.guests.local_disks import LocalDisk
 from minova.objects.servers.instance import Instance
 from minova.private_files import sync
 from minova.virt import programs

@@ -20,9 +20,10 @@ from oslo_utils import units
 
 from minova.errors import GuestSecretMissing, HardwareNotOffered, HypervisorError, InvalidConfiguration
 from minova.hardware.guest.features import encrypts_disks
+from minova.objects.catalogue.flavor import LocalDisk
 from minova.objects.catalogue.image import Image
 from minova.objects.guests.guest_secrets import SecretKind
-from minova.objects.guests.local_disks import FORMATS, LocalDisk, local_disks
+from minova.objects.guests.local_disks import FORMATS, local_disks
 from minova.objects.servers.instance import Instance
 from minova.private_files import make_folder
 from minova.virt import programs

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from oslo_utils import units
 
-from minova.objects.guests.local_disks import LocalDisk
+from minova.objects.catalogue.flavor import LocalDisk
 from minova.objects.servers.instance import Instance
 from minova.virt import programs
 from minova.virt.libvirt.guest_files import disk_formats

@@ -163,7 +163,7 @@ def test_tags_of_disks(stocked: Cloud, version: str) -> None:
     status, answer = stocked.ask("POST", SERVERS, {"server": asked}, **at(version))
     assert status == 202, answer
     sent = stocked.conductor.requests[-1]
-    assert (sent.root_disk_tag, [disk["tag"] for disk in sent.block_device_mapping]) == ("system", ["scratch"])
+    assert (sent.root_disk_tag, [disk.tag for disk in sent.block_device_mapping]) == ("system", ["scratch"])
 
 
 def test_servers_without_networks_are_asked_for_by_a_word(stocked: Cloud) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from minova.db.networks import group_members
 from minova.objects.network.network import SecurityGroup
+from minova.objects.requests.build_extras import RequestedNic
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.conductor.network_cases import PROJECT, let_in, network, on, port, rules_on, subnet
 
@@ -77,7 +78,7 @@ def test_group_whose_row_has_the_id_of_one_that_is_gone(harness: ConductorHarnes
         return made.id
 
     def in_group(group_id: str) -> dict[str, Any]:
-        return {"requested_networks": ({"network_id": flat.id, "security_groups": (group_id,)},)}
+        return {"requested_networks": (RequestedNic(network_id=flat.id, security_groups=(group_id,)),)}
 
     alien = group("other")
     server = running(harness, **in_group(alien))

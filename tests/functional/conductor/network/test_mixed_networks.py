@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from minova.db.networks import neutron_ports, vifs
-from minova.objects.network.vif import NEUTRON, RequestedNic
+from minova.objects.network.vif import NEUTRON
+from minova.objects.requests.build_extras import RequestedNic
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
 from tests.functional.conductor.network_cases import network, on, subnet
 from tests.tables import make_tables

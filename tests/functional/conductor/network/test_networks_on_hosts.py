@@ -7,6 +7,7 @@ import pytest
 
 from minova.objects.network.network import Network, Subnet
 from minova.objects.network.vif import Vif
+from minova.objects.requests.build_extras import RequestedNic
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.conductor.network_cases import network, on, port, subnet
 
@@ -51,7 +52,7 @@ def test_hosts_of_a_network_are_told_of_its_changes(
     spare = subnet(harness, mine, "10.2.0.0/24")
     subnet(harness, others, "10.9.0.0/24")
     fixed = port(harness, mine, "10.1.0.9")
-    harness.active(requested_networks=({"network_id": mine.id, "port_id": fixed.id},))
+    harness.active(requested_networks=(RequestedNic(network_id=mine.id, port_id=fixed.id),))
     harness.scheduler.order = ["b"]
     harness.active("b", **on(others))
     harness.settle()
@@ -71,7 +72,7 @@ def test_host_that_missed_the_message_reads_the_change_at_its_return(harness: Co
     subnet(harness, mine, "10.1.0.0/24")
     spare = subnet(harness, mine, "10.2.0.0/24")
     fixed = port(harness, mine, "10.1.0.9")
-    harness.active(requested_networks=({"network_id": mine.id, "port_id": fixed.id},))
+    harness.active(requested_networks=(RequestedNic(network_id=mine.id, port_id=fixed.id),))
     harness.settle()
     told = harness.hosts["a"].refreshed
     delete(harness, mine, spare)

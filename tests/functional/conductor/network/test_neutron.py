@@ -18,7 +18,8 @@ from minova.db.networks import neutron_ports, vifs
 from minova.neutron_client import NeutronClient
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.network.port_marks import mark
-from minova.objects.network.vif import NEUTRON, RequestedNic
+from minova.objects.network.vif import NEUTRON
+from minova.objects.requests.build_extras import RequestedNic
 from minova.objects.servers.instance import Instance
 from tests.fakes.neutron import FakeNeutron, Killed
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request

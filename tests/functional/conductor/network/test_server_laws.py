@@ -15,6 +15,7 @@ from minova.db import models
 from minova.db.networks import subnets
 from minova.objects.network.addresses import candidates_after, in_pools
 from minova.objects.network.network import Port
+from minova.objects.requests.build_extras import RequestedNic
 from tests.functional.conductor.conductor_harness import CTX, new_request, request
 from tests.functional.conductor.network_cases import network, size_of, subnet
 from tests.functional.conductor.quota_cases import used
@@ -73,10 +74,7 @@ class Addresses(Tasks):
 
     def _request(self, nics: list[tuple[int, int | None]], **more: Any) -> Any:
         wanted = tuple(
-            {
-                "network_id": self.networks[of].id,
-                "ip_address": None if host is None else f"10.{of + 1}.0.{host}",
-            }
+            RequestedNic(network_id=self.networks[of].id, ip_address=None if host is None else f"10.{of + 1}.0.{host}")
             for of, host in nics
         )
         return request(1, requested_networks=wanted, **more)
@@ -107,7 +105,7 @@ class Addresses(Tasks):
 
     @rule(target=servers, who=st.sampled_from(CONDUCTORS), port=ports, of=st.integers(0, 1))
     def ask_with_port(self, who: str, port: str, of: int) -> str:
-        wanted = ({"network_id": self._network_of(port) or self.networks[of].id, "port_id": port},)
+        wanted = (RequestedNic(network_id=self._network_of(port) or self.networks[of].id, port_id=port),)
         try:
             answer = self.conductors[who].create_servers(CTX, request=request(1, requested_networks=wanted))
         except REFUSALS:

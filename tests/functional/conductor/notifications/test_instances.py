@@ -14,6 +14,7 @@ from minova.db.servers import instances, tasks
 from minova.messaging.notifier import Notifier
 from minova.objects.actions.action import ServerAction
 from minova.objects.actions.table import RUN_BY_HOSTS
+from minova.objects.requests.build_extras import GuestFile
 from minova.objects.requests.evacuation import EvacuationRequest
 from minova.objects.servers.failures import Failure
 from tests.functional.conductor.conductor_harness import CTX, IMAGE, ConductorHarness, new_request
@@ -95,7 +96,7 @@ def test_no_secret_of_a_server_is_told(open_harness: Open) -> None:
     secrets: dict[str, Any] = {
         "admin_password": "PASSWORD-x",
         "user_data": "DATA-x",
-        "injected_files": ({"path": "FILE-x"},),
+        "injected_files": (GuestFile(path="FILE-x"),),
     }
     for number in range(2):
         (uuid,) = harness.create(**secrets)

@@ -18,6 +18,7 @@ from minova.objects.actions.power import REBOOT_HARD, STOP
 from minova.objects.actions.rescue import RESCUE
 from minova.objects.actions.table import RUN_BY_HOSTS
 from minova.objects.catalogue.key_pair import KeyPair
+from minova.objects.requests.build_extras import RequestedNic
 from minova.objects.servers.server_changes import ServerChanges
 from tests.conformance.notification_samples import SAMPLES, require_payload
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
@@ -87,7 +88,7 @@ def test_a_life_of_a_server_is_as_in_the_samples(open_harness: Open) -> None:
     harness.db.run(lambda session: key_pairs.add(session, key_pair, 10, harness.conductor.worker.at()))
     (uuid,) = harness.create(
         key_name="mine",
-        requested_networks=({"network_id": blue.id},),
+        requested_networks=(RequestedNic(network_id=blue.id),),
         tags=("red",),
         metadata={"role": "web"},
         description="first",

@@ -28,6 +28,7 @@ from minova.objects.actions.shelving import SHELVE, SHELVE_OFFLOAD, UNSHELVE
 from minova.objects.actions.table import RUN_BY_HOSTS
 from minova.objects.catalogue.image import Image
 from minova.objects.network.vif import Vif
+from minova.objects.requests.build_extras import GuestFile
 from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState, VmState
@@ -222,7 +223,7 @@ def test_a_rebuild_checks_its_image_stops_the_guest_and_runs_it_from_the_new_dis
     instance = compute.conductor.commit_action("i", REBUILD, 1)
     instance = msgspec.structs.replace(instance, image=Image(id="new"))
     compute.hypervisor.calls.clear()
-    files = ({"path": "/a", "contents": "YQ=="},)
+    files = (GuestFile(path="/a", contents="YQ=="),)
     arguments = HostArguments(admin_password="p", injected_files=files)
     compute.manager.run_action(CTX, instance, 1, "rebuild", arguments)
     compute.run()

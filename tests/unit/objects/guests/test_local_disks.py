@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minova.errors import BadRequest
-from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.flavor import Flavor, LocalDisk, flavor_disks
 from minova.objects.guests.local_disks import (
-    LocalDisk,
-    flavor_disks,
     local_disks,
     requested_disks,
     requested_root_tag,

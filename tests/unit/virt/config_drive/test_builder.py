@@ -7,8 +7,8 @@ import pytest
 
 from minova import conf as configuration
 from minova.errors import GuestDataUnacceptable
-from minova.objects.catalogue.flavor import Flavor
-from minova.objects.guests.local_disks import LocalDisk, to_metadata
+from minova.objects.catalogue.flavor import Flavor, LocalDisk
+from minova.objects.guests.local_disks import to_metadata
 from minova.objects.servers.instance import Instance
 from minova.virt.config_drive.builder import ConfigDrives, GuestFiles
 from minova.virt.config_drive.file_systems import VFAT, VFAT_ROOM, write

@@ -10,6 +10,7 @@ import pytest
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.hosts.numa import InstanceNUMACell, InstanceNUMATopology
 from minova.objects.network.vif import Vif, VifAddress, VifSubnet
+from minova.objects.requests.build_extras import GuestFile
 from minova.objects.servers.instance import Instance
 from minova.virt.config_drive.contents import EC2_VERSIONS, OPENSTACK_VERSIONS, DriveValues, files
 
@@ -101,9 +102,9 @@ def test_meta_data_say_who_the_guest_is_as_much_as_their_version_knew() -> None:
 
 
 def test_key_password_and_files_are_there_if_given() -> None:
-    file = {"path": "/etc/motd", "contents": base64.b64encode(b"hi").decode()}
+    file = GuestFile(path="/etc/motd", contents=base64.b64encode(b"hi").decode())
     found = made(
-        {"admin_password": "s3cret", "injected_files": (file, {"path": "/x", "contents": ""})},
+        {"admin_password": "s3cret", "injected_files": (file, GuestFile(path="/x"))},
         key_name="mine",
         key_data="ssh-ed25519 AAAA",
         key_type="ssh",

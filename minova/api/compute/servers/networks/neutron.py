@@ -18,7 +18,8 @@ from minova.objects.network import addresses
 from minova.objects.network.group_names import ids_by_text
 from minova.objects.network.port_features import refusal_reason
 from minova.objects.network.port_marks import mark
-from minova.objects.network.vif import MAX_NICS, NEUTRON, NewInterface, RequestedNic, device_owner
+from minova.objects.network.vif import MAX_NICS, NEUTRON, device_owner
+from minova.objects.requests.build_extras import NewInterface, RequestedNic
 
 if TYPE_CHECKING:  # importing it takes time at the start, which clouds without Neutron save
     from minova.neutron_client import Document, NeutronClient

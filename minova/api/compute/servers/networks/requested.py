@@ -16,7 +16,8 @@ from minova.db.networks import networks, ports
 from minova.objects.network import addresses
 from minova.objects.network.network import Network, Port
 from minova.objects.network.physical_networks import segment_of_network
-from minova.objects.network.vif import NewInterface, RequestedNic, Vif
+from minova.objects.network.vif import Vif
+from minova.objects.requests.build_extras import NewInterface, RequestedNic
 
 Text = Annotated[str, msgspec.Meta(max_length=255)]
 _CHOOSES = "create_port:fixed_ips:ip_address"
@@ -55,7 +56,7 @@ def requested_networks(
     wanted_nics: Sequence[Nic] | str | None,
     servers: int,
     groups: tuple[str, ...] | None = None,
-) -> tuple[dict[str, Any], ...]:
+) -> tuple[RequestedNic, ...]:
     """Returns the interfaces of each new server, for the conductor.
 
     `groups`: the security groups of new ports; None: the default group.
@@ -69,10 +70,7 @@ def requested_networks(
         return ()
     if api.neutron is not None:
         nics = neutron.requested(api, call, wanted_nics, servers)
-        return tuple(
-            msgspec.to_builtins(nic if nic.port_id else msgspec.structs.replace(nic, security_groups=groups))
-            for nic in nics
-        )
+        return _in_groups(nics, groups)
     with api.db.read() as session:
         nics = (
             _only_one(session, call.ctx.project_id)
@@ -81,8 +79,12 @@ def requested_networks(
         )
     if wanted_nics == "auto" and not nics:
         raise errors.BadRequest(f"Unable to automatically allocate a network for project {call.ctx.project_id}")
-    new = [nic if nic.port_id is not None else msgspec.structs.replace(nic, security_groups=groups) for nic in nics]
-    return tuple(msgspec.to_builtins(nic) for nic in new)
+    return _in_groups(nics, groups)
+
+
+def _in_groups(nics: Sequence[RequestedNic], groups: tuple[str, ...] | None) -> tuple[RequestedNic, ...]:
+    """Returns the interfaces, those with new ports in these security groups."""
+    return tuple(nic if nic.port_id else msgspec.structs.replace(nic, security_groups=groups) for nic in nics)
 
 
 def new_interface(session: Session, call: Call, project_id: str, wanted_nic: Nic, port_id: str) -> NewInterface:

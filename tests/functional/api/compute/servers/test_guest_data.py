@@ -8,6 +8,7 @@ import pytest
 
 from minova.api.compute.servers.guest_data import PASSWORD_LENGTH, new_password
 from minova.db import models
+from minova.objects.requests.build_extras import GuestFile
 from tests.functional.api.conftest import Cloud
 
 FILE = {"path": "/etc/motd", "contents": "aGk="}
@@ -19,7 +20,7 @@ def test_all_that_is_asked_goes_to_the_conductor(stocked: Cloud) -> None:
     made = stocked.make_server(user_data=data, config_drive=True, personality=[FILE], adminPass="s3cret")
     (request,) = stocked.conductor.requests
     assert (request.user_data, request.config_drive) == (data, True)
-    assert (request.injected_files, request.admin_password) == ((FILE,), "s3cret")
+    assert (request.injected_files, request.admin_password) == ((GuestFile(**FILE),), "s3cret")
     assert made["adminPass"] == "s3cret"
     shown = stocked.get(f"{PATH}/{made['id']}")["server"]
     assert shown["config_drive"] == "True"

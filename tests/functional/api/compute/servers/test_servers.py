@@ -14,6 +14,7 @@ from minova.objects.actions.action import ServerAction
 from minova.objects.actions.rebuild import REBUILD
 from minova.objects.actions.rescue import RESCUE
 from minova.objects.actions.table import RUN_BY_HOSTS
+from minova.objects.catalogue.flavor import LocalDisk
 from minova.objects.requests.diagnosis import Diagnosis, FilterStep, LostHost, WeighedHost
 from tests.fakes.action_arguments import body_of, sent_with
 from tests.functional.api.conftest import Cloud, at
@@ -193,7 +194,7 @@ def test_ephemeral_disks_that_a_request_divides_are_handed_on(cloud: Cloud) -> N
     server = {"name": "vm", "flavorRef": flavor["id"], "imageRef": image["id"]}
     answered = cloud.ask("POST", "/v2.1/servers", {"server": {**server, "block_device_mapping_v2": [blank, blank]}})
     assert answered[0] == 202
-    disk = {"size_mb": 1024, "guest_format": "ext4", "bus": None, "tag": None}
+    disk = LocalDisk(size_mb=1024)
     assert cloud.conductor.requests[-1].block_device_mapping == (disk, disk)
     status, document = cloud.ask(
         "POST", "/v2.1/servers", {"server": {**server, "block_device_mapping_v2": [blank] * 3}}

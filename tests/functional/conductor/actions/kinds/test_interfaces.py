@@ -12,6 +12,7 @@ from minova.db import models
 from minova.db.networks import ports
 from minova.objects.network.network import MAX_ADDRESSES, AddressRequest, Port
 from minova.objects.network.vif import MAX_NICS
+from minova.objects.requests.build_extras import RequestedNic
 from tests.fakes.interfaces import network_of
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request
 from tests.functional.conductor.network_cases import network, port, subnet
@@ -277,7 +278,7 @@ def test_an_attachment_that_a_hard_reboot_carries_ends_with_a_reset_of_the_state
 def test_a_port_of_another_device_is_in_use(harness: ConductorHarness, by: str) -> None:
     made = network_object(harness)
     router = port(harness, made, device_id="a router", device_owner="network:router_interface")
-    wanted = {"network_id": made.id, "port_id": router.id}
+    wanted = RequestedNic(network_id=made.id, port_id=router.id)
     attempt: Callable[[], object] = {
         "attachment": lambda: attach(harness, harness.active(), made.id, port_id=router.id),
         "creation": lambda: harness.create(requested_networks=(wanted,)),

@@ -9,6 +9,7 @@ from minova import errors
 from minova.db.servers import instances
 from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.catalogue.image import Image
+from minova.objects.requests.build_extras import GuestFile
 from minova.objects.servers.chosen_hardware import MACHINE_TYPE, ChosenHardware
 from minova.objects.servers.states import VmState
 from tests.functional.conductor.actions.engine.test_requests import report, succeed
@@ -41,7 +42,7 @@ def test_a_rebuild_goes_through_novas_states(harness: ConductorHarness, before: 
     assert shown(harness, uuid) == AFTER
     sent, received = harness.hosts["a"].instances[-1], harness.hosts["a"].arguments[-1]
     assert (sent.image and sent.image.name, sent.display_name) == ("new", "renamed")
-    assert (received.admin_password, [*received.injected_files]) == ("p", files)
+    assert (received.admin_password, [*received.injected_files]) == ("p", [GuestFile(path="/a", contents="YQ==")])
     harness.conductor.begin_action(CTX, **asked)
     assert harness.state(uuid) == f"{before}/rebuild_block_device_mapping on a"
     for _ in range(2):

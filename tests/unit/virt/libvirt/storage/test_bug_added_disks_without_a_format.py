@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from minova.errors import UnknownDiskFormat
-from minova.objects.catalogue.flavor import Flavor
-from minova.objects.guests.local_disks import LocalDisk
+from minova.objects.catalogue.flavor import Flavor, LocalDisk
 from minova.objects.servers.disk_export import PciAddresses
 from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.migration.moving_disks import MovingDisks
