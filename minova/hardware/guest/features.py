@@ -1,18 +1,22 @@
 """Guest features by flavor and image, beside disks, interfaces, firmware and CPU policy. Pure.
 
-If flavor and image contradict each other, the flavor's word counts here. `require_agreement` refuses such requests, so that only servers of
+If flavor and image contradict each other, the flavor's word counts here. `AGREEMENTS` refuse such requests, so that only servers of
 an earlier release have contradictions.
 """
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from minova.hardware import errors
 from minova.hardware.extra_specs import is_true, number
+from minova.hardware.numa_constraints import numa_constraints
 from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.image_properties import typed
+from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.objects.requests.resource_request import encrypts_memory
 
 # The most that libvirt gives a guest on x86.
@@ -79,6 +83,30 @@ class GuestFeatures(msgspec.Struct, frozen=True, kw_only=True):
     encryption_format: str | None = None
 
 
+class HardwareRequest:
+    """What flavor and image require of a guest's hardware. Each part is derived when it is read first, and once: then it raises
+    InvalidImageProperty or Invalid for a value that is none.
+    """
+
+    def __init__(self, flavor: Flavor, image: Image | None = None) -> None:
+        self.flavor = flavor
+        self.specs = flavor.extra_specs
+        self.properties: Mapping[str, str] = image.properties if image is not None else {}
+
+    @cached_property
+    def image(self) -> dict[str, Any]:
+        """The properties of the image, by their newest names, with booleans and numbers."""
+        return typed(self.properties)
+
+    @cached_property
+    def features(self) -> GuestFeatures:
+        return guest_features(self.flavor, self.properties)
+
+    @cached_property
+    def numa_topology(self) -> InstanceNUMATopology | None:
+        return numa_constraints(self.flavor, self.properties)
+
+
 def guest_features(flavor: Flavor, properties: Mapping[str, str]) -> GuestFeatures:
     """Raises InvalidImageProperty or Invalid for a value that is none."""
     image, specs = typed(properties), flavor.extra_specs
@@ -112,14 +140,6 @@ def encrypts_disks(flavor: Flavor, properties: Mapping[str, str]) -> bool:
     return bool(_flag(flavor.extra_specs, typed(properties), "ephemeral_encryption"))
 
 
-def require_agreement(flavor: Flavor, properties: Mapping[str, str]) -> None:
-    """Raises FlavorImageConflict, with both keys, if flavor and image contradict each other, as Nova compares them. Raises Invalid for
-    values that no host can give together.
-    """
-    for check in AGREEMENTS:
-        check(flavor, properties)
-
-
 def traits_of_features(features: GuestFeatures) -> frozenset[str]:
     """Returns the traits that a host of such a guest needs."""
     named = {
@@ -147,8 +167,8 @@ def traits_of_features(features: GuestFeatures) -> frozenset[str]:
 # -- each of them ------------------------------------------------------------------------------------------------------
 
 
-def _require_alike_keys(flavor: Flavor, properties: Mapping[str, str]) -> None:
-    image, specs = typed(properties), flavor.extra_specs
+def _require_alike_keys(guest: HardwareRequest) -> None:
+    image, specs = guest.image, guest.specs
     for name in _FLAGS:
         of_flavor, of_image = specs.get(f"hw:{name}"), image.get(f"hw_{name}")
         _require_alike(name, None if of_flavor is None else is_true(of_flavor), of_image)
@@ -169,15 +189,15 @@ def _require_alike(name: str, of_flavor: object, of_image: object) -> None:
         )
 
 
-def _require_encrypted_memory(flavor: Flavor, properties: Mapping[str, str]) -> None:
-    if typed(properties).get("hw_mem_encryption") and not encrypts_memory(flavor):
+def _require_encrypted_memory(guest: HardwareRequest) -> None:
+    if guest.image.get("hw_mem_encryption") and not encrypts_memory(guest.flavor):
         raise errors.Invalid(
             "hw_mem_encryption of the image needs hw:mem_encryption of the flavor, which takes a context of the host"
         )
 
 
-def _require_possible(flavor: Flavor, properties: Mapping[str, str]) -> None:
-    features, image = guest_features(flavor, properties), typed(properties)
+def _require_possible(guest: HardwareRequest) -> None:
+    features, image = guest.features, guest.image
     if not 1 <= features.serial_ports <= MAX_SERIAL_PORTS:
         raise errors.SerialPortNumberLimitExceeded(
             f"hw:serial_port_count or hw_serial_port_count is {features.serial_ports}: a guest has 1 to {MAX_SERIAL_PORTS} serial ports"
@@ -217,8 +237,8 @@ def _require_buses(features: GuestFeatures, image: Mapping[str, Any]) -> None:
             raise errors.Invalid(f"{name}=ide of the image: {key} needs machine q35, which has no IDE")
 
 
-def _require_firmware(flavor: Flavor, properties: Mapping[str, str]) -> None:
-    image, specs = typed(properties), flavor.extra_specs
+def _require_firmware(guest: HardwareRequest) -> None:
+    image, specs = guest.image, guest.specs
     if not image.get("hw_firmware_stateless"):
         return
     if image.get("hw_firmware_type") != "uefi":
@@ -229,8 +249,8 @@ def _require_firmware(flavor: Flavor, properties: Mapping[str, str]) -> None:
         )
 
 
-def _require_tpm(flavor: Flavor, properties: Mapping[str, str]) -> None:
-    features, image, specs = guest_features(flavor, properties), typed(properties), flavor.extra_specs
+def _require_tpm(guest: HardwareRequest) -> None:
+    features, image, specs = guest.features, guest.image, guest.specs
     chosen = (
         ("hw:tpm_version", features.tpm_version, (TPM_1_2, TPM_2_0)),
         ("hw:tpm_model", features.tpm_model, (TPM_TIS, TPM_CRB)),
@@ -246,8 +266,8 @@ def _require_tpm(flavor: Flavor, properties: Mapping[str, str]) -> None:
         raise errors.Invalid(f"hw:tpm_model={TPM_CRB} needs hw:tpm_version={TPM_2_0}")
 
 
-def _require_address_bits(flavor: Flavor, properties: Mapping[str, str]) -> None:
-    features, specs = guest_features(flavor, properties), flavor.extra_specs
+def _require_address_bits(guest: HardwareRequest) -> None:
+    features, specs = guest.features, guest.specs
     emulated = features.address_mode == "emulate"
     if emulated and not features.address_bits:
         raise errors.Invalid("hw:maxphysaddr_mode=emulate needs hw:maxphysaddr_bits")
@@ -256,8 +276,8 @@ def _require_address_bits(flavor: Flavor, properties: Mapping[str, str]) -> None
         raise errors.Invalid("hw:maxphysaddr_bits needs hw:maxphysaddr_mode=emulate")
 
 
-def _require_disk_format(flavor: Flavor, properties: Mapping[str, str]) -> None:
-    features = guest_features(flavor, properties)
+def _require_disk_format(guest: HardwareRequest) -> None:
+    features = guest.features
     disk_format = features.encryption_format
     if disk_format is not None and not features.encrypted_disks:
         raise errors.Invalid("hw:ephemeral_encryption_format needs hw:ephemeral_encryption")
@@ -267,7 +287,8 @@ def _require_disk_format(flavor: Flavor, properties: Mapping[str, str]) -> None:
         )
 
 
-# In the order in which their errors are answered.
+# Each raises FlavorImageConflict, with both keys, if flavor and image contradict each other, as Nova compares them, or Invalid for
+# values that no host can give together. In the order in which their errors are answered.
 AGREEMENTS = (
     _require_alike_keys,
     _require_encrypted_memory,

@@ -9,9 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from minova.hardware import errors
 from minova.hardware.extra_specs import is_true
-from minova.hardware.guest.features import guest_features
-from minova.hardware.numa_constraints import numa_constraints
-from minova.objects.catalogue.flavor import Flavor
+from minova.hardware.guest.features import HardwareRequest
 
 _MULTIQUEUE = "interfaces of model virtio, and two CPUs or more"
 _HOSTS = (
@@ -33,8 +31,8 @@ ONLY_WITH = {
 }  # fmt: skip
 
 
-def _require_partners_of_flavor(flavor: Flavor, properties: Mapping[str, str]) -> None:
-    specs = flavor.extra_specs
+def _require_partners_of_flavor(guest: HardwareRequest) -> None:
+    specs = guest.specs
     for key, is_there, partner in (
         ("hw:cpu_realtime_mask", is_true(specs.get("hw:cpu_realtime")), "hw:cpu_realtime"),
         ("hw:pci_numa_affinity_policy", bool(specs.get("pci_passthrough:alias")), "pci_passthrough:alias"),
@@ -44,20 +42,20 @@ def _require_partners_of_flavor(flavor: Flavor, properties: Mapping[str, str]) -
             raise errors.Invalid(f"{key}={specs[key]} needs {partner}: without it, it has no effect")
 
 
-def _require_virtio(flavor: Flavor, properties: Mapping[str, str]) -> None:
-    model = properties.get("hw_vif_model") or "virtio"
-    if model != "virtio" and guest_features(flavor, properties).packed_ring:
+def _require_virtio(guest: HardwareRequest) -> None:
+    model = guest.properties.get("hw_vif_model") or "virtio"
+    if model != "virtio" and guest.features.packed_ring:
         raise errors.Invalid(
             f"hw_vif_model={model} of the image: hw:virtio_packed_ring needs interfaces of model virtio"
         )
 
 
-def _require_nodes(flavor: Flavor, properties: Mapping[str, str]) -> None:
-    topology = numa_constraints(flavor, properties)
+def _require_nodes(guest: HardwareRequest) -> None:
+    topology = guest.numa_topology
     nodes = 0 if topology is None else len(topology.cells)
     divisions = [
-        *_numbered(flavor.extra_specs, ("hw:numa_cpus.", "hw:numa_mem.")),
-        *_numbered(properties, ("hw_numa_cpus.", "hw_numa_mem.")),
+        *_numbered(guest.specs, ("hw:numa_cpus.", "hw:numa_mem.")),
+        *_numbered(guest.properties, ("hw_numa_cpus.", "hw_numa_mem.")),
     ]
     for key, number in divisions:
         if not number.isdecimal() or int(number) >= nodes:

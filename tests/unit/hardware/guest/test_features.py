@@ -4,12 +4,25 @@ import pytest
 
 from minova.errors import BadRequest
 from minova.hardware import errors
-from minova.hardware.guest.features import GuestFeatures, guest_features, require_agreement, traits_of_features
+from minova.hardware.guest.features import (
+    AGREEMENTS,
+    GuestFeatures,
+    HardwareRequest,
+    guest_features,
+    traits_of_features,
+)
 from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
 
 
 def flavor(specs: dict[str, str]) -> Flavor:
     return Flavor(flavorid="1", name="m1", vcpus=2, memory_mb=256, root_gb=1, extra_specs=specs)
+
+
+def require_agreement(flavor: Flavor, properties: dict[str, str]) -> None:
+    guest = HardwareRequest(flavor, Image(id="i", properties=properties))
+    for check in AGREEMENTS:
+        check(guest)
 
 
 PAIRS = [
