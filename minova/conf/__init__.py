@@ -156,12 +156,29 @@ def _unread(option: str, paths: Iterable[object], reason: str) -> errors.Invalid
     return errors.InvalidConfiguration(f"{option} = {', '.join(map(str, paths))}: {reason}")
 
 
+# Under which oslo.log also reads options.
+_OLDER_LOG_OPTIONS = ("logdir", "logfile", "log_config", "log-config")
+
+
 def older_names() -> Iterator[tuple[str, str]]:
     """Yields group and name of options under which minova reads them as well, as earlier releases of Nova called them."""
+    yield from ((DEFAULT, name) for name in _OLDER_LOG_OPTIONS)
     for module in MODULES:
         for option in module.OPTS:
-            for old in option.deprecated_opts:
-                yield old.group or module.GROUP or DEFAULT, (old.name or option.dest).replace("-", "_")
+            yield from _older_names_of(module.GROUP or DEFAULT, option)
+
+
+def older_names_of(place: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    """Yields the older names of one option."""
+    for module in MODULES:
+        for option in module.OPTS:
+            if place == (module.GROUP or DEFAULT, option.dest):
+                yield from _older_names_of(place[0], option)
+
+
+def _older_names_of(group: str, option: cfg.Opt) -> Iterator[tuple[str, str]]:
+    for old in option.deprecated_opts:
+        yield old.group or group, (old.name or option.dest).replace("-", "_")
 
 
 def foreign(conf: cfg.ConfigOpts) -> list[foreign_options.OptionFinding]:
@@ -200,26 +217,40 @@ def _placed(name: str) -> tuple[str | None, str]:
 
 
 def check(conf: cfg.ConfigOpts) -> None:
-    """Look at every value once, because oslo.config finds a wrong one only when it is read."""
+    """Look at every value once, because oslo.config finds a wrong one only when it is read.
+
+    Raises InvalidConfiguration with option, value and file.
+    """
+    for (group, name), why in wrong_values(conf):
+        shown = name if group == DEFAULT else f"[{group}] {name}"
+        names = ((group, name), *older_names_of((group, name)))
+        written = filter(None, (foreign_options.written(conf, *place) for place in names))
+        raise errors.InvalidConfiguration(f"{next(written, shown)}: {why}")
+
+
+def wrong_values(conf: cfg.ConfigOpts) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yields group and name of each option whose value is none for it, and why."""
     for name in conf:
-        value = _read(conf, conf, name)
-        if isinstance(value, cfg.ConfigOpts.GroupAttr):
+        value, why = _read(conf, name)
+        if why:
+            yield (DEFAULT, name), why
+        elif isinstance(value, cfg.ConfigOpts.GroupAttr):
             for option in value:
-                _read(conf, value, option, name)
+                _, why = _read(value, option)
+                if why:
+                    yield (name, option), why
 
 
-def _read(conf: cfg.ConfigOpts, options: Mapping[str, Any], name: str, group: str = DEFAULT) -> Any:
-    shown = name if group == DEFAULT else f"[{group}] {name}"
+def _read(options: Mapping[str, Any], name: str) -> tuple[Any, str]:
+    """Returns the value, and what is wrong with it."""
     try:
         value = options[name]
     except (cfg.Error, ValueError) as error:
-        written = foreign_options.written(conf, group, name)
         # oslo.config's own text names neither the value nor the file for people.
-        why = error.__context__ if isinstance(error.__context__, ValueError) else error
-        raise errors.InvalidConfiguration(f"{written or shown}: {_in_words(str(why))}") from None
+        return None, _in_words(str(error.__context__ if isinstance(error.__context__, ValueError) else error))
     if isinstance(value, float) and not math.isfinite(value):  # an option's minimum and maximum do not reject NaN
-        raise errors.InvalidConfiguration(f"{shown}: {value} is no finite number")
-    return value
+        return None, f"{value} is no finite number"
+    return value, ""
 
 
 def _in_words(why: str) -> str:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from oslo_config import cfg
 
 from minova import errors
-from minova.conf.nova_options import AUTH, ELSEWHERE, GROUPS, NO_EFFECT, PROTECTING
+from minova.conf.idle_options import AUTH, GROUPS, NO_EFFECT, Place
+from minova.conf.nova_options import ELSEWHERE, PREFIXES, PROTECTING
 
 DEFAULT = "DEFAULT"
 # Options that libraries register when they are used.
@@ -17,6 +18,7 @@ _OF_MESSAGING = frozenset(
     [
         "transport_url",
         "executor_thread_pool_size",
+        "rpc_thread_pool_size",
         "control_exchange",
         "rpc_response_timeout",
         "rpc_ping_enabled",
@@ -25,8 +27,20 @@ _OF_MESSAGING = frozenset(
         "conn_pool_ttl",
     ]
 )
+_OF_MESSAGING_METRICS = frozenset(
+    [
+        "metrics_enabled",
+        "metrics_buffer_size",
+        "metrics_socket_file",
+        "metrics_process_name",
+        "metrics_thread_stop_timeout",
+    ]
+)
 _OF_LIBRARIES = ("oslo_messaging_", "oslo_policy", "keystone_authtoken")
 _WITH_USER = {"neutron", "service_user", "keystone_authtoken"}
+_OF_AUTH = frozenset(AUTH.split())
+# How similar a name is that is meant: in its own group, and in another one.
+_IN_GROUP, _IN_OTHERS = 0.75, 0.85
 
 
 class Meaning(StrEnum):
@@ -49,7 +63,7 @@ class OptionFinding(NamedTuple):
 
     @property
     def option(self) -> str:
-        return f"[{self.group}] {self.name}"
+        return _shown((self.group, self.name))
 
 
 def read(path: Path) -> dict[str, dict[str, list[str]]]:
@@ -105,26 +119,45 @@ class RegisteredOptions:
         """`of_libraries`: options that libraries register when they are used. None: they are not known, and a group of a library is
         assumed to have each option, because the import of the libraries would delay the start.
         """
-        self._places = {*_places(conf), *older_names, *(of_libraries or ())}
+        messaging = ((DEFAULT, _OF_MESSAGING), ("oslo_messaging_metrics", _OF_MESSAGING_METRICS))
+        self._places = {
+            *_places(conf),
+            *older_names,
+            *(of_libraries or ()),
+            *((group, name) for group, names in messaging for name in names),
+        }
         self._trusts_groups = of_libraries is None
 
     def has(self, group: str, name: str) -> bool:
-        if (group, name) in self._places or (group == DEFAULT and name in _OF_MESSAGING):
+        if (group, name) in self._places:
             return True
-        if group in _WITH_USER and name in AUTH.split():
+        if group in _WITH_USER and name in _OF_AUTH:
             return True
         is_known = (group, name) in NO_EFFECT or group in GROUPS
         return self._trusts_groups and not is_known and group.startswith(_OF_LIBRARIES)
 
     def nearest(self, group: str, name: str) -> str:
-        """Returns the option with the most similar name, in this group or in another one; empty if there is none."""
-        names = {own for place, own in self._places if place == group}
-        for choice in (names, {own for _, own in self._places}):
-            close = difflib.get_close_matches(name, sorted(choice), n=1, cutoff=0.75)
-            if close:
-                places = sorted(place for place, own in self._places if own == close[0])
-                return f"[{group if group in places else places[0]}] {close[0]}"
-        return ""
+        """Returns the option with the most similar name, in this group or in others; empty if there is none."""
+        for prefix, later in ((f"{group}_", group), *(PREFIXES if group == DEFAULT else ())):
+            if name.startswith(prefix) and (meant := self._nearest_in(later, name.removeprefix(prefix))):
+                return meant
+        return self._in_others(name, 1.0) or self._nearest_in(group, name) or self._in_others(name, _IN_OTHERS)
+
+    def _in_others(self, name: str, cutoff: float) -> str:
+        close = difflib.get_close_matches(name, sorted({option for _, option in self._places}), n=1, cutoff=cutoff)
+        return " or ".join(_shown(place) for place in sorted(self._places) if place[1] in close)
+
+    def _nearest_in(self, group: str, name: str) -> str:
+        known = {option for place, option in {*self._places, *ELSEWHERE, *NO_EFFECT} if place == group}
+        close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=_IN_GROUP)
+        if not close:
+            return ""
+        place = ELSEWHERE.get((group, close[0]), (group, close[0]))
+        return _shown(place) + (", which has no effect" if place in NO_EFFECT else "")
+
+
+def _shown(place: Place) -> str:
+    return "[{}] {}".format(*place)
 
 
 def findings(registered: RegisteredOptions, paths: Iterable[Path]) -> list[OptionFinding]:
@@ -132,11 +165,9 @@ def findings(registered: RegisteredOptions, paths: Iterable[Path]) -> list[Optio
     option_findings = []
     for path in paths:
         for group, options in read(path).items():
-            for written, values in options.items():
-                name, value = written.replace("-", "_"), values[-1]
-                option_findings.append(
-                    OptionFinding(path, group, name, value, *_meaning(registered, group, name, value))
-                )
+            for name, values in options.items():
+                meaning, text = _meaning(registered, group, name, values[-1])
+                option_findings.append(OptionFinding(path, group, name, values[-1], meaning, text))
     return option_findings
 
 
@@ -163,7 +194,7 @@ def warning_of(option_findings: Sequence[OptionFinding]) -> str | None:
 
 def _meaning(registered: RegisteredOptions, group: str, name: str, value: str) -> tuple[Meaning, str]:
     if (group, name) in ELSEWHERE:
-        return Meaning.OTHER_NAME, "[{}] {}".format(*ELSEWHERE[group, name])
+        return Meaning.OTHER_NAME, _shown(ELSEWHERE[group, name])
     if registered.has(group, name):
         return Meaning.USED, ""
     protection = PROTECTING.get((group, name))
@@ -172,7 +203,21 @@ def _meaning(registered: RegisteredOptions, group: str, name: str, value: str) -
     reason = NO_EFFECT.get((group, name)) or GROUPS.get(group)
     if reason is None and protection is not None:
         reason = "this value asks for nothing"
-    return (Meaning.UNKNOWN, registered.nearest(group, name)) if reason is None else (Meaning.NO_EFFECT, reason)
+    if reason is not None:
+        return Meaning.NO_EFFECT, reason
+    return _of_a_prefix(registered, group, name, value) or (Meaning.UNKNOWN, registered.nearest(group, name))
+
+
+def _of_a_prefix(registered: RegisteredOptions, group: str, name: str, value: str) -> tuple[Meaning, str] | None:
+    """Returns what the option means if an older release had it in [DEFAULT], with the name of its group before its own."""
+    for prefix, later in PREFIXES if group == DEFAULT else ():
+        for own in (name, name.removeprefix(prefix)) if name.startswith(prefix) else ():
+            meaning, text = _meaning(registered, later, own, value)
+            if meaning is Meaning.USED:
+                return Meaning.OTHER_NAME, _shown((later, own))
+            if meaning is not Meaning.UNKNOWN:
+                return meaning, text
+    return None
 
 
 def _places(conf: cfg.ConfigOpts) -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from keystoneauth1 import loading
 from oslo_config import cfg
 
 from minova import conf as configuration
@@ -13,7 +14,8 @@ from minova import errors, log
 from minova.cmd import manage, placement_api
 from minova.conf import foreign_options
 from minova.conf.foreign_options import Meaning, OptionFinding, RegisteredOptions
-from minova.conf.nova_options import AUTH, ELSEWHERE, GROUPS, NO_EFFECT, PROTECTING
+from minova.conf.idle_options import AUTH, GROUPS, NO_EFFECT
+from minova.conf.nova_options import ELSEWHERE, PROTECTING
 
 FILES = Path(__file__).parent / "files"
 # What ends the start, and what people have misspelt, in each file.
@@ -29,7 +31,9 @@ MISSPELT = {
     "home-lab": {
         "[default] my_ip": "[DEFAULT] my_ip",
         "[DEFAULT] cpu_alocation_ratio": "[DEFAULT] cpu_allocation_ratio",
+        "[DEFAULT] disk-allocation-ratio": "[DEFAULT] disk_allocation_ratio",
         "[DEFAULT] cpu_mode": "[libvirt] cpu_mode",
+        "[DEFAULT] transport-url": "[DEFAULT] transport_url",
         "[libvirt] disk_cachemode": "[libvirt] disk_cachemodes",
     },
 }
@@ -67,7 +71,7 @@ def test_each_option_of_a_file_has_a_meaning(name: str) -> None:
         ("tripleo", ["[pci] passthrough_whitelist: used", "[console] ssl_minimum_version: no effect: this value asks for nothing"]),
         ("devstack", ["[DEFAULT] transport_url: used", "[libvirt] cpu_mdoe: unknown: did you mean [libvirt] cpu_mode?"]),
         ("puppet", ["[DEFAULT] libvirt_type: has another name here: [libvirt] virt_type", "[DEFAULT] pci_alias: used"]),
-        ("home-lab", ["[DEFAULT] disk_allocation_ratio: used"]),
+        ("home-lab", ["[DEFAULT] disk-allocation-ratio: unknown: did you mean [DEFAULT] disk_allocation_ratio?"]),
     ],
 )  # fmt: skip
 def test_the_operators_command_says_it(name: str, lines: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,6 +108,8 @@ def test_a_file_whose_options_are_all_used_is_good(tmp_path: Path, capsys: pytes
     (("libvirt", "live_migration_flag"), "VIR_MIGRATE_LIVE,VIR_MIGRATE_TUNNELLED"),
     (("trusted_computing", "attestation_server"), "attest"),
     (("DEFAULT", "allow_same_net_traffic"), "False"),
+    (("os_vif_ovs", "isolate_vif"), "true"),
+    (("DEFAULT", "libvirt_live_migration_flag"), "VIR_MIGRATE_TUNNELLED"),
 ])  # fmt: skip
 def test_bug_options_that_protect_are_ignored_in_silence(tmp_path: Path, place: tuple[str, str], value: str) -> None:
     file = tmp_path / "minova.conf"
@@ -169,6 +175,98 @@ def test_bug_options_of_libraries_in_public_files_were_unknown(tmp_path: Path) -
     }
 
 
+PUBLISHED = {
+    # Of packstack, Grizzly to Queens.
+    ("DEFAULT", "quantum_url"): (Meaning.OTHER_NAME, "[neutron] endpoint_override"),
+    ("DEFAULT", "quantum_admin_username"): (Meaning.NO_EFFECT, "keystoneauth"),
+    ("DEFAULT", "neutron_url_timeout"): (Meaning.OTHER_NAME, "[neutron] timeout"),
+    ("DEFAULT", "neutron_extension_sync_interval"): (Meaning.NO_EFFECT, "nova-network"),
+    ("DEFAULT", "neutron_ca_certificates_file"): (Meaning.OTHER_NAME, "[neutron] cafile"),
+    ("DEFAULT", "qpid_reconnect_interval_max"): (Meaning.NO_EFFECT, "RabbitMQ"),
+    ("DEFAULT", "logdir"): (Meaning.USED, ""),
+    ("DEFAULT", "force_snat_range"): (Meaning.NO_EFFECT, "nova-network"),
+    ("DEFAULT", "libvirt_sparse_logical_volumes"): (Meaning.NO_EFFECT, "not RBD or LVM"),
+    ("DEFAULT", "sql_idle_timeout"): (Meaning.OTHER_NAME, "[database] connection_recycle_time"),
+    ("database", "idle_timeout"): (Meaning.OTHER_NAME, "[database] connection_recycle_time"),
+    ("filter_scheduler", "use_baremetal_filters"): (Meaning.NO_EFFECT, "removed"),
+    ("notifications", "notify_api_faults"): (Meaning.NO_EFFECT, "notifications"),
+    ("api", "fping_path"): (Meaning.NO_EFFECT, "nova-network"),
+    # Of devstack and of hand, Juno and later.
+    ("DEFAULT", "pci_passthrough_whitelist"): (Meaning.OTHER_NAME, "[pci] device_spec"),
+    ("DEFAULT", "max_instances_per_host"): (Meaning.OTHER_NAME, "[filter_scheduler] max_instances_per_host"),
+    ("DEFAULT", "verbose"): (Meaning.NO_EFFECT, "debug"),
+    ("DEFAULT", "api_paste_config"): (Meaning.NO_EFFECT, "paste.deploy"),
+    ("oslo_messaging_rabbit", "rabbit_use_ssl"): (Meaning.OTHER_NAME, "[oslo_messaging_rabbit] ssl"),
+    ("oslo_policy", "enforce_new_defaults"): (Meaning.NO_EFFECT, "always enforced"),
+    ("neutron", "application_credential_secret"): (Meaning.USED, ""),
+    ("neutron", "auth_plugin"): (Meaning.USED, ""),
+    ("neutron", "connect_retries"): (Meaning.NO_EFFECT, "http_retries"),
+    # Of TripleO, puppet-nova and openstack-helm, Train and later.
+    ("service_user", "region_name"): (Meaning.NO_EFFECT, "only the user"),
+    ("DEFAULT", "metadata_port"): (Meaning.NO_EFFECT, "nova-network"),
+    ("scheduler", "query_placement_for_availability_zone"): (Meaning.NO_EFFECT, "AvailabilityZoneFilter"),
+    ("cors", "max_age"): (Meaning.NO_EFFECT, "CORS"),
+    ("DEFAULT", "force_raw_images"): (Meaning.NO_EFFECT, "images_type"),
+}
+
+
+def test_bug_options_of_published_files_were_unknown(tmp_path: Path) -> None:
+    """What eight published files of Grizzly to Antelope and the options of five releases of Nova have taught."""
+    file = tmp_path / "nova.conf"
+    file.write_text("".join(f"[{group}]\n{name} = x\n" for group, name in PUBLISHED))
+    found = foreign_options.findings(RegisteredOptions(read(), tuple(configuration.older_names())), [file])
+    assert {(one.group, one.name): one.meaning for one in found} == {
+        place: meaning for place, (meaning, _) in PUBLISHED.items()
+    }
+    assert [one for one in found if PUBLISHED[one.group, one.name][1] not in one.text] == []
+
+
+@pytest.mark.parametrize(("place", "nearest"), [
+    (("libvirt", "libvirt_images_type"), "[libvirt] images_type"),
+    (("DEFAULT", "vnc_enabeld"), "[vnc] enabled"),
+    (("DEFAULT", "quota_instnaces"), "[quota] instances"),
+    (("database", "max_overflwo"), "[database] max_overflow, which has no effect"),
+    (("DEFAULT", "valid_interfaces"), "[glance] valid_interfaces or [neutron] valid_interfaces"),
+    (("DEFAULT", "ovsdb_connection"), ""),  # once: [database] connection
+    (("DEFAULT", "qpid_passwrod"), None),
+    (("libvirt", "virt-type"), "[libvirt] virt_type"),  # oslo.config reads no hyphens in files
+    (("DEFAULT", "log-dir"), "[DEFAULT] log_dir"),
+])  # fmt: skip
+def test_the_nearest_name_is_one_that_may_be_meant(place: tuple[str, str], nearest: str | None, tmp_path: Path) -> None:
+    """None: the option is known by the prefix of its name."""
+    file = tmp_path / "nova.conf"
+    file.write_text("[{}]\n{} = x\n".format(*place))
+    (found,) = foreign_options.findings(RegisteredOptions(read(), ()), [file])
+    assert (found.meaning is Meaning.UNKNOWN, found.text) == (nearest is not None, nearest or found.text)
+
+
+@pytest.mark.parametrize("name", ["logdir", "logfile", "log_config", "log-config"])
+def test_bug_names_that_the_log_reads_were_told_to_have_no_effect(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "minova.conf"
+    file.write_text(f"[DEFAULT]\n{name} = {tmp_path}/there\n")
+    conf = read(file)
+    assert f"{tmp_path}/there" in (conf.log_dir, conf.log_file, conf.log_config_append)
+    assert [one.meaning for one in configuration.foreign(conf)] == [Meaning.USED]
+
+
+def test_users_have_the_options_of_keystoneauth() -> None:
+    plugins = [option for name in loading.get_available_plugin_names() for option in loading.get_plugin_options(name)]
+    names = {old.dest for option in plugins for old in (option, *option.deprecated)}
+    common = [*loading.get_session_conf_options(), *loading.get_auth_common_conf_options()]
+    older = {str(old.name) for option in common for old in option.deprecated_opts}
+    assert set(AUTH.split()) == names | {option.dest for option in common} | older
+
+
+def test_a_value_that_ends_the_start_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "nova.conf"
+    file.write_text("[DEFAULT]\nremove_unused_base_images = perhaps\n[libvirt]\nimages_type = rbd\nvirt_type = qemu\n")
+    assert manage.run(["config", "check", str(file)]) == 1
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert first.startswith("[DEFAULT] remove_unused_base_images: used, but no service starts with this value: ")
+    assert second.startswith("[libvirt] images_type: used, but no service starts with this value: Valid values are")
+    assert third == "[libvirt] virt_type: used"
+
+
 def test_options_without_effect_are_one_warning(tmp_path: Path) -> None:
     file = tmp_path / "minova.conf"
     file.write_text("[DEFAULT]\nmy_ip = ::1\nlibvirt_type = kvm\ncpu_alocation_ratio = 1\n[cinder]\ncatalog_info = x\n")
@@ -219,6 +317,10 @@ def test_a_wrong_value_names_option_value_and_file(tmp_path: Path) -> None:
     with pytest.raises(errors.InvalidConfiguration) as raised:
         configuration.check(read(first, second))
     assert str(raised.value) == f"[api] max_limit = abc in {first}: not a whole number"
+    first.write_text("[DEFAULT]\nimage_cache_manager_interval = abc\n")  # an older name
+    with pytest.raises(errors.InvalidConfiguration) as raised:
+        configuration.check(read(first, second))
+    assert str(raised.value) == f"[DEFAULT] image_cache_manager_interval = abc in {first}: not a whole number"
 
 
 FACILITY = "use_syslog = true\nsyslog_log_facility = garbage\n"
