@@ -179,6 +179,8 @@ class ComputeNodes(AuditsApi):
 
     def _write_audit(self, node: ComputeNode, inventories: Sequence[Inventory], traits: Sequence[str]) -> ComputeNode:
         """Write node and inventories if they changed; release what deleted instances still hold."""
+        if len({inventory.resource_class for inventory in inventories}) < len(inventories):
+            raise errors.BadRequest("finish_audit: two inventories of one resource class")
         split = self._all_know_children()
 
         def work(session: Session) -> ComputeNode:

@@ -29,8 +29,6 @@ from minova.placement.providers import of_node
 
 LOG = logging.getLogger(__name__)
 replace = msgspec.structs.replace
-# Cards are PCI devices, named as libvirt names them.
-_CARD = "_pci_"
 # Built once: every audit of every node runs it.
 _BELOW = select(ResourceProvider.id, ResourceProvider.uuid, ResourceProvider.name).where(
     ResourceProvider.parent_provider_id == bindparam("of")
@@ -99,8 +97,16 @@ def _children(session: Session, root_id: int, root_uuid: str) -> dict[str, int]:
     left alone.
     """
     below = session.execute(_BELOW, {"of": root_id})
-    cards = ((row.id, row.uuid, _CARD[1:] + row.name.rpartition(_CARD)[2]) for row in below)
-    return {card: provider_id for provider_id, uuid, card in cards if uuid == child_uuid(root_uuid, card)}
+    cards = ((row.id, _card_of(root_uuid, row.uuid, row.name)) for row in below)
+    return {card: provider_id for provider_id, card in cards if card is not None}
+
+
+def _card_of(root_uuid: str, uuid: str, name: str) -> str | None:
+    """Returns the card of a child that was created here; None for another one. The node may have had another name then, and names
+    of nodes and of cards may have underscores: the uuid shows which part is the card.
+    """
+    places = (place for place, letter in enumerate(name) if letter == "_")
+    return next((card for place in places if child_uuid(root_uuid, card := name[place + 1 :]) == uuid), None)
 
 
 def _ensure(session: Session, root_id: int, uuid: str, name: str) -> int:
