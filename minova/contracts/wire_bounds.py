@@ -11,6 +11,8 @@ from typing import Any
 MAX_VALUES = 500_000
 MAX_DEPTH = 32
 MAX_TEXT = 1 << 20
+# Of all texts together: above twenty records of guests with all that one may have.
+MAX_ALL_TEXT = 32 << 20
 # Inodes of some file systems need all of it.
 MAX_INT = 2**64 - 1
 # Above nanoseconds of all CPUs of a host in a hundred years.
@@ -20,11 +22,15 @@ MAX_FLOAT = 1e24
 def fault_of(arguments: Any) -> str | None:
     """Returns why these plain values are not accepted; None if they are. Does not recurse, because they may be nested deeply."""
     waiting: list[tuple[Any, int]] = [(arguments, 0)]
-    seen = 0
+    seen = characters = 0
     while waiting:
         value, depth = waiting.pop()
         seen += 1
         fault = _fault(value)
+        if isinstance(value, str):
+            characters += len(value)
+            if fault is None and characters > MAX_ALL_TEXT:
+                fault = f"it has texts of more than {MAX_ALL_TEXT} characters together"
         if fault is None and isinstance(value, dict | list | tuple):
             if depth >= MAX_DEPTH:
                 fault = f"it is nested deeper than {MAX_DEPTH} levels"

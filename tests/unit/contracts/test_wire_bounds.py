@@ -82,6 +82,7 @@ def nested(depth: int) -> Any:
         (nested(MAX_DEPTH + 1), "nested"),
         (nested(100_000), "nested"),
         ([0] * MAX_VALUES, "values"),
+        (["x" * MAX_TEXT] * 33, "together"),
     ],
     ids=lambda one: one if isinstance(one, str) and len(one) < 12 else "-",
 )
