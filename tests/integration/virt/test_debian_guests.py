@@ -30,6 +30,7 @@ from minova.virt.driver.domains import GuestData
 from minova.virt.namespaces.host_networks import of_this_host
 from minova.virt.namespaces.host_routes import PROC_NET
 from tests.cluster import wait_for
+from tests.integration.test_standalone import Standalone
 from tests.integration.virt.kept_secrets import KeptSecrets
 from tests.integration.virt.test_cloud_init import Conductor
 from tests.integration.virt.test_guest import instance, load, remove_all
@@ -51,11 +52,11 @@ ANSWER = 60
 PASSWORD = "s3cret of Debian"
 
 
-class Debian:
-    """A guest whose agent runs commands."""
+class DebianGuest:
+    """Its agent runs commands."""
 
-    def __init__(self, driver: ComputeDriver, uri: str, one: Instance, kept: KeptSecrets) -> None:
-        self.driver, self.instance, self.kept, self._uri = driver, one, kept, uri
+    def __init__(self, uri: str, uuid: str) -> None:
+        self._uri, self._uuid = uri, uuid
 
     def ready(self) -> None:
         """Waits for the end of cloud-init, which comes after all of the boot."""
@@ -80,15 +81,30 @@ class Debian:
     def _agent(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         connection = libvirt.open(self._uri)
         try:
-            domain = connection.lookupByUUIDString(self.instance.uuid)
+            domain = connection.lookupByUUIDString(self._uuid)
             asked = json.dumps({"execute": name, "arguments": arguments})
             return dict(json.loads(libvirt_qemu.qemuAgentCommand(domain, asked, ANSWER, 0))["return"])
         finally:
             connection.close()
 
+    def says(self, command: str) -> str | None:
+        """What the command prints; None while the agent is away."""
+        try:
+            return self.ask(command)
+        except libvirt.libvirtError:
+            return None
+
     def lag(self) -> float:
         """Seconds by which the guest's clock is wrong."""
         return abs(time.time() - float(self.ask("date +%s")))
+
+
+class Debian(DebianGuest):
+    """One that the test makes by its driver."""
+
+    def __init__(self, driver: ComputeDriver, uri: str, one: Instance, kept: KeptSecrets) -> None:
+        super().__init__(uri, one.uuid)
+        self.driver, self.instance, self.kept = driver, one, kept
 
 
 @contextmanager
@@ -155,11 +171,13 @@ def check(guest: Debian, firmware: str, *, by_network: bool) -> None:
     assert guest.ask("cat /sys/class/tpm/tpm0/tpm_version_major; ls /dev/tpm0").split() == ["2", "/dev/tpm0"]
 
 
-# With the next test each machine is seen with each firmware, and each source of data with each machine and each firmware.
+# With the tests below each machine is seen with each firmware, and each source of data with each machine and each firmware; pc with BIOS and
+# a config drive, which are Nova's defaults, with no option at all.
 @pytest.mark.parametrize(
     ("machine", "firmware", "by_network", "options"),
     [
         ("pc", "bios", True, {}),
+        ("pc", "bios", False, {}),
         ("pc", "uefi", False, {"__config_drive_format": "vfat"}),
         ("q35", "uefi", True, {}),
     ],
@@ -181,7 +199,7 @@ def test_a_guest_finds_what_it_has_written_into_its_tpm(tmp_path: Path) -> None:
         assert guest.ask(f"tpm2_nvdefine -Q -C o -s 8 {INDEX} && echo defined") == "defined"
         assert guest.ask(f"printf kept-all | tpm2_nvwrite -Q -C o -i - {INDEX} && echo written") == "written"
         driver.hard_reboot(one)
-        wait_for("the TPM after a hard reboot", lambda: _says(guest, READ_TPM) == "kept-all", timeout=BOOT)
+        wait_for("the TPM after a hard reboot", lambda: guest.says(READ_TPM) == "kept-all", timeout=BOOT)
 
         shelved = tmp_path / "shelved"
         driver.power_off(one.uuid)
@@ -192,7 +210,18 @@ def test_a_guest_finds_what_it_has_written_into_its_tpm(tmp_path: Path) -> None:
         guest.kept.tpm_states[one.uuid] = state
         driver.prepare(one, driver.available_nodes()[0], 2, shelved)
         driver.power_on(one)
-        wait_for("the TPM of an unshelved server", lambda: _says(guest, READ_TPM) == "kept-all", timeout=BOOT)
+        wait_for("the TPM of an unshelved server", lambda: guest.says(READ_TPM) == "kept-all", timeout=BOOT)
+
+
+# The disk beside the one of the rescue system, which has the size of its image.
+BROKEN = "lsblk --noheadings --output NAME,SIZE --nodeps --bytes | awk '$2 == 3221225472 {print $1}'"
+
+
+def check_broken_disk(guest: DebianGuest) -> None:
+    """It is there, is not the root of the rescue system, and has what the server wrote."""
+    name = guest.ask(BROKEN)
+    assert not guest.ask("findmnt -n -o SOURCE /").startswith(f"/dev/{name}")
+    assert guest.ask(f"mount -o ro /dev/{name}1 /srv && cat /srv/root/kept && umount /srv") == "kept"
 
 
 def test_an_operators_day_with_debian(tmp_path: Path) -> None:
@@ -216,6 +245,10 @@ def test_an_operators_day_with_debian(tmp_path: Path) -> None:
         stored = guest.ask("getent shadow root | cut -d: -f2")
         driver.set_admin_password(one, "an0ther")
         assert guest.ask("getent shadow root | cut -d: -f2") != stored
+        opens = "exit(crypt($ARGV[0], $ARGV[1]) ne $ARGV[1])"
+        hashed = "$(getent shadow root | cut -d: -f2)"
+        assert guest.ask(f"perl -e '{opens}' an0ther \"{hashed}\" && echo opens") == "opens"
+        assert guest.ask(f"perl -e '{opens}' other \"{hashed}\" || echo closed") == "closed"
 
         guest.ask("echo kept >/root/kept; sync; echo kept")
         snapshot = tmp_path / "snapshot"
@@ -231,27 +264,52 @@ def test_an_operators_day_with_debian(tmp_path: Path) -> None:
         guest.ready()
         # The rescue system, on the disk of its image: what was written is on the other one.
         assert guest.ask("cat /root/kept 2>/dev/null || echo gone") == "gone"
-        broken = "lsblk --noheadings --output NAME,SIZE --nodeps --bytes | awk '$2 == 3221225472 {print $1}'"
 
         def is_there() -> bool:
             for each in driver.without_broken_disk():
                 driver.attach_broken_disk(each)
-            return bool(guest.ask(broken))
+            return bool(guest.ask(BROKEN))
 
         wait_for("the broken disk", is_there, timeout=BOOT)
-        name = guest.ask(broken)
-        assert not guest.ask("findmnt -n -o SOURCE /").startswith(f"/dev/{name}")
-        assert guest.ask(f"mount -o ro /dev/{name}1 /srv && cat /srv/root/kept && umount /srv") == "kept"
+        check_broken_disk(guest)
         driver.hard_reboot(one)
-        wait_for("the server again", lambda: _says(guest, "cat /root/kept") == "kept", timeout=BOOT)
+        wait_for("the server again", lambda: guest.says("cat /root/kept") == "kept", timeout=BOOT)
     with debian(tmp_path / "2", snapshot, {"hw_machine_type": "q35"}, cdrom_bus="scsi") as another:
         another.ready()
         assert another.ask("cat /root/kept") == "kept"
         assert another.ask("cat /var/lib/cloud/data/instance-id") == another.instance.uuid
 
 
-def _says(guest: Debian, command: str) -> str | None:
-    try:
-        return guest.ask(command)
-    except libvirt.libvirtError:
-        return None
+def test_a_rescue_by_the_api_gets_the_broken_disk_from_its_compute(tmp_path: Path) -> None:
+    """When the agent of the rescue system is there, long before the time that `rescue_disk_delay` says. The guest has pc, BIOS and a config
+    drive, as Nova has them without options.
+    """
+    user_data = tmp_path / "user-data"
+    user_data.write_text(USER_DATA)
+    with Libvirtd() as server:
+        cloud = Standalone(tmp_path)
+        file = tmp_path / "minova.conf"
+        libvirt_options = f"connection_uri = {server.uri}\nvirt_type = qemu\nrescue_disk_delay = {int(BOOT)}\n"
+        file.write_text(f"{file.read_text()}[libvirt]\n{libvirt_options}")
+        try:
+            cloud.start()
+            cloud.cli("flavor", "create", "debian", "--vcpus", "2", "--ram", "768", "--disk", "3")
+            agent = ("--property", "hw_qemu_guest_agent=yes")
+            cloud.cli("image", "create", "debian", "--file", IMAGE, "--disk-format", "qcow2", *agent)
+            data = ("--user-data", str(user_data), "--config-drive", "--wait")
+            cloud.cli("server", "create", "debian", "--flavor", "debian", "--image", "debian", *data)
+            guest = DebianGuest(server.uri, cloud.json("server", "show", "debian")["id"])
+            guest.ready()
+            assert guest.ask("cloud-init query platform") == "configdrive"
+            assert guest.ask("echo kept >/root/kept; sync; echo kept") == "kept"
+            cloud.cli("server", "rescue", "debian", "--wait")
+            assert cloud.json("server", "show", "debian")["status"] == "RESCUE"
+            wait_for("the rescue system", lambda: guest.says("cat /root/kept || echo gone") == "gone", timeout=BOOT)
+            wait_for("the broken disk", lambda: guest.says(BROKEN), timeout=BOOT)
+            check_broken_disk(guest)
+            wait_for("the clock of the rescue system", lambda: guest.lag() < 20)
+            cloud.cli("server", "unrescue", "debian", "--wait")
+            wait_for("the server again", lambda: guest.says("cat /root/kept") == "kept", timeout=BOOT)
+            assert guest.ask(BROKEN) == guest.ask("lsblk --noheadings --output PKNAME $(findmnt -n -o SOURCE /)")
+        finally:
+            cloud.kill()
