@@ -1,13 +1,12 @@
 """A cloud in one process: the real services over a real bus, with computes whose fake drivers keep books."""
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from oslo_config import cfg
 
@@ -22,7 +21,6 @@ from minova.messaging.rpc import Rpc
 from tests import limits
 from tests.tables import make_tables
 
-T = TypeVar("T")
 MEMORY = "kombu+memory://localhost/"
 # oslo.messaging's own in-memory bus: for clouds of many hosts, which kombu's makes too busy with polling.
 BOOK_BUS = "fake://"
@@ -41,20 +39,6 @@ def configure(folder: Path, *, files: Sequence[str] = (), **overrides: Any) -> c
         group, _, option = name.rpartition("__")
         conf.set_override(option, value, group=group or None)
     return conf
-
-
-def wait_for(what: str, ask: Callable[[], T], timeout: float = 120.0) -> T:
-    """The first true answer of `ask`; an AssertionError that names `what` when there is none in time."""
-    until = time.monotonic() + timeout
-    while True:
-        asked = time.monotonic()
-        answer = ask()
-        if answer:
-            return answer
-        now = time.monotonic()
-        assert now < until, f"{what}: not within {timeout:.0f} s"
-        # A question that is a command takes as much of a processor as what it waits for, which should have the most of it.
-        time.sleep(min(max(0.05, 2 * (now - asked)), 1.0))
 
 
 class Cluster:

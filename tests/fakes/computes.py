@@ -22,6 +22,7 @@ from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from tests.fakes.conductor import FakeConductor, nothing
 from tests.fakes.hypervisor import Hypervisor
+from tests.waiting import wait_for
 
 CTX = service_context("req-test")
 HOST = "host-1"
@@ -84,10 +85,7 @@ def configured(**options: Any) -> cfg.ConfigOpts:
 
 def wait_until(true: Callable[[], bool], seconds: float = 10.0) -> None:
     """Wait for threads to make it true."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.005)
+    wait_for("threads have made it true", true, seconds, pause=0.005)
 
 
 class NoWait(threading.Event):

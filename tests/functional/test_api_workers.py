@@ -16,9 +16,9 @@ import pytest
 import urllib3
 
 from minova.api.access.throttle import FREE_OF_USER
-from tests.cluster import wait_for
 from tests.servers.private_server import free_ports
 from tests.tables import make_tables
+from tests.waiting import wait_for
 
 BODY = b'{"flavor": {"name": "f", "ram": 1, "vcpus": 1, "disk": 1}}'
 

@@ -7,16 +7,18 @@ import subprocess
 import sys
 
 PROGRAM = """
-import signal, threading, time
+import signal, sys, threading, time
 from minova import service
 
 stopping = threading.Event()
 service.stop_on_signals(stopping)
 
 def take_the_signal():
-    time.sleep(1)  # until the main thread waits
+    main = threading.main_thread().ident
+    while sys._current_frames()[main].f_code is not threading.Condition.wait.__code__:
+        time.sleep(0.01)
     signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
-    time.sleep(60)
+    threading.Event().wait()
 
 threading.Thread(target=take_the_signal, daemon=True).start()
 service.run([], stopping)

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from minova.context import service_context
-from tests.cluster import Cluster, wait_for
+from tests.cluster import Cluster
 from tests.functional.test_cloud import People
+from tests.waiting import wait_for
 
 VERSION = {"OpenStack-API-Version": "compute 2.81"}
 

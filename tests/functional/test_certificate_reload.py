@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import wait_for
 from tests.security.http_process import make_certificate
 from tests.servers.private_server import free_ports
 from tests.tables import make_tables
+from tests.waiting import wait_for
 
 WORKERS = 2
 

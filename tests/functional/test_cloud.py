@@ -25,7 +25,8 @@ from minova.db.models import (
 )
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.requests.diagnosis import Diagnosis
-from tests.cluster import BOOK_BUS, Cluster, wait_for
+from tests.cluster import BOOK_BUS, Cluster
+from tests.waiting import wait_for
 
 HOSTS, BOOTS = 50, 200
 RESERVED_MB = 512

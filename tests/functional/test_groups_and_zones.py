@@ -9,8 +9,9 @@ import pytest
 
 from minova.context import service_context
 from minova.objects.catalogue.flavor import Flavor
-from tests.cluster import BOOK_BUS, Cluster, wait_for
+from tests.cluster import BOOK_BUS, Cluster
 from tests.functional.test_cloud import People, violations
+from tests.waiting import wait_for
 
 HOSTS = tuple(f"host-{number}" for number in range(6))
 TINY = Flavor(flavorid="tiny", name="tiny", vcpus=1, memory_mb=64, root_gb=1)

@@ -8,8 +8,9 @@ import pytest
 
 from minova.context import service_context
 from minova.objects.catalogue.flavor import Flavor
-from tests.cluster import Cluster, wait_for
+from tests.cluster import Cluster
 from tests.functional.test_cloud import People
+from tests.waiting import wait_for
 
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=64, root_gb=0)
 

@@ -10,7 +10,8 @@ import urllib3
 from minova.context import service_context
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.network.physical_networks import trait_of
-from tests.cluster import Cluster, wait_for
+from tests.cluster import Cluster
+from tests.waiting import wait_for
 
 HOSTS = ("one", "two", "three")
 TINY = Flavor(flavorid="tiny", name="tiny", vcpus=1, memory_mb=64, root_gb=1)

@@ -12,7 +12,8 @@ from minova.context import service_context
 from minova.db.models import Allocation, Instance, InstanceFault, ResourceProvider
 from minova.objects.catalogue.flavor import Flavor
 from minova.placement.providers import queries, traits
-from tests.cluster import Cluster, wait_for
+from tests.cluster import Cluster
+from tests.waiting import wait_for
 
 PLAIN = Flavor(flavorid="plain", name="plain", vcpus=1, memory_mb=64, root_gb=1)
 FAST = Flavor(

@@ -14,8 +14,8 @@ from urllib.request import urlopen
 import pytest
 import urllib3
 
-from tests.cluster import wait_for
 from tests.servers.private_server import free_ports
+from tests.waiting import wait_for
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "operators" / "metrics.md"
 

@@ -21,8 +21,9 @@ from minova.compute.periodic import periodic_tasks
 from minova.messaging.rpc import Rpc
 from minova.objects.hosts.cloud import LOST, OTHER_CLOUD
 from tests import backups
-from tests.cluster import MEMORY, Cluster, configure, wait_for
+from tests.cluster import MEMORY, Cluster, configure
 from tests.tables import make_tables
+from tests.waiting import wait_for
 
 IMAGE = {"name": "guest", "disk_format": "raw", "container_format": "bare"}
 FLAVOR = {"name": "tiny", "ram": 64, "vcpus": 1, "disk": 1}
@@ -107,7 +108,7 @@ def test_safe_mode_ends_by_itself_in_one_process(tmp_path: Path, monkeypatch: py
         file = tmp_path / "controller" / "minova.sqlite"
         make_image(cluster.url)
         backups.take(file, tmp_path / "backup")
-        time.sleep(2)
+        time.sleep(2)  # two reports, after which the services know a database that the backup is older than
         backups.restore(tmp_path / "backup", file)
         wait_for("the cloud is in safe mode", lambda: row(file)[1], 60)
         wait_for("safe mode has ended", lambda: row(file)[1] is None, 120)
@@ -126,7 +127,7 @@ def test_an_api_that_meets_another_database_changes_nothing(cluster: Cluster, tm
     second.start()
     try:
         url = f"http://127.0.0.1:{second.port}"
-        time.sleep(YOUNG)
+        time.sleep(YOUNG)  # bytes that are younger are left in any case
         reads = ask(url, "GET", "/v2/images")
         assert (reads.status, reads.json()["images"], reads.headers[SAFE_MODE]) == (200, [], OTHER_CLOUD)
         assert refused(url) is not None

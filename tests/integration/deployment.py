@@ -15,10 +15,10 @@ from typing import Any, Self
 import urllib3
 
 from tests import limits
-from tests.cluster import wait_for
 from tests.integration import preloaded
 from tests.integration.released import Release
 from tests.servers.private_server import free_ports
+from tests.waiting import wait_for
 
 BIN = Path(sys.executable).parent
 _LIBC = ctypes.CDLL(None)

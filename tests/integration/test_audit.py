@@ -11,10 +11,10 @@ from sqlalchemy import delete, select, update
 
 from minova.db import models
 from minova.db.engine import Database
-from tests.cluster import wait_for
 from tests.integration.deployment import Deployment
 from tests.integration.leftovers import leftovers
 from tests.servers.libvirtd import Libvirtd
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(300)
 

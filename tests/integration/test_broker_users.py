@@ -18,11 +18,12 @@ from minova.contracts.base import cast, contract
 from minova.messaging.dispatch import Implementation
 from minova.messaging.rpc import Rpc
 from minova.objects.catalogue.flavor import Flavor
-from tests.cluster import Cluster, configure, wait_for
+from tests.cluster import Cluster, configure
 from tests.functional.test_cloud import People
 from tests.security.broker_cloud import HOSTS, Users, secure_cloud
 from tests.servers.authority import Authority
 from tests.servers.rabbitmq import SecureRabbitMQ
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(300)
 

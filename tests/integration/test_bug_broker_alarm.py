@@ -15,11 +15,11 @@ import pytest
 
 from minova.api import repeated_calls
 from minova.messaging import flow_control, reconnects
-from tests.cluster import wait_for
 from tests.integration.clients_of_an_alarm import REFUSED, Answer, Clients
 from tests.integration.deployment import Deployment
 from tests.servers.rabbitmq import RabbitMQ
 from tests.soak.logs import tracebacks
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -100,8 +100,8 @@ def test_a_refused_change_is_never_executed_and_reads_go_on(
         with broker.alarm():
             alarmed = time.monotonic()
             wait_for("a change is refused", lambda: clients.of(*CHANGES, status=REFUSED), 60)
-            time.sleep(ALARM)
             # Longer than [DEFAULT] service_down_time: all services are silent, and none counts as down.
+            time.sleep(ALARM)
             states = {(row["Binary"], row["Host"]): row["State"] for row in cloud.json("service", "list")}
             over = time.monotonic()
         wait_for(

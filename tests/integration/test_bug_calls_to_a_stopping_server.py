@@ -15,7 +15,8 @@ from minova.context import RequestContext
 from minova.contracts.base import call, cast, contract
 from minova.messaging.dispatch import Implementation
 from minova.messaging.rpc import Rpc
-from tests.cluster import configure, wait_for
+from tests.cluster import configure
+from tests.waiting import wait_for
 
 CTX = RequestContext(request_id="req-1")
 NUMBERS = range(12)

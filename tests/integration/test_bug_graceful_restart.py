@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import wait_for
 from tests.integration.test_standalone import Standalone
 from tests.servers.libvirtd import Libvirtd
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(400)
 

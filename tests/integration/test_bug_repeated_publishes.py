@@ -13,9 +13,10 @@ from minova.db.models import Allocation, Instance, Task
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.requests.server_request import CreateServers
-from tests.cluster import Cluster, user, wait_for
+from tests.cluster import Cluster, user
 from tests.integration.leftovers import leftovers_in_tables
 from tests.servers.repeating_broker import RepeatingBroker
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(600)
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=64, root_gb=1)

@@ -13,11 +13,11 @@ from collections.abc import Callable
 import pytest
 import urllib3
 
-from tests.cluster import wait_for
 from tests.integration.deployment import Deployment
 from tests.integration.test_servers_away import broker, cloud, create, database, deployment  # noqa: F401
 from tests.servers.postgresql import PostgreSQL
 from tests.servers.rabbitmq import RabbitMQ
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(400)
 

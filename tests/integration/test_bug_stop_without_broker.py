@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.cluster import wait_for
 from tests.integration.deployment import Deployment
 from tests.integration.test_servers_away import HOSTS, broker, cloud, create, database, deployment  # noqa: F401
 from tests.servers.rabbitmq import RabbitMQ
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(400)
 STOPS_WITHIN = 10.0

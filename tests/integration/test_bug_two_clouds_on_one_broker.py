@@ -19,8 +19,9 @@ from minova.objects.catalogue.image import Image
 from minova.objects.hosts import service
 from minova.objects.requests.server_request import CreateServers
 from minova.objects.servers.states import VmState
-from tests.cluster import Cluster, configure, user, wait_for
+from tests.cluster import Cluster, configure, user
 from tests.tables import make_tables
+from tests.waiting import wait_for
 
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=64, root_gb=1)
 IMAGE = Image(id="5d3a1f9e-2a0b-4f8e-9d5c-0c7a8b1f2e11", name="i", status="active", disk_format="raw", size=0)

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from minova.db.engine import Database
-from tests.cluster import wait_for
 from tests.integration.deployment import Deployment
 from tests.integration.leftovers import leftovers
 from tests.servers.libvirtd import Libvirtd
 from tests.servers.rabbitmq import RabbitMQ
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -88,9 +88,9 @@ def test_a_compute_has_no_database_and_no_file_of_the_controller(cloud: Deployme
 def test_the_conductor_killed_in_the_middle_of_a_build(cloud: Deployment, round_: int) -> None:
     name = f"orphaned-{round_}"
     create(cloud, name)
-    time.sleep(random.Random(round_).uniform(0, 0.4))
+    time.sleep(random.Random(round_).uniform(0, 0.4))  # each round meets the build at another moment
     cloud.services["conductor"].kill()
-    time.sleep(1)
+    time.sleep(1)  # the host reports meanwhile that it has built the guest, and nothing answers
     cloud.services["conductor"].start()
     cloud.wait_status(name, "ACTIVE")
     remove(cloud, name)
@@ -102,7 +102,7 @@ def test_the_compute_killed_in_the_middle_of_a_build(
 ) -> None:
     name = f"dropped-{round_}"
     create(cloud, name)
-    time.sleep(random.Random(round_).uniform(0, 0.8))
+    time.sleep(random.Random(round_).uniform(0, 0.8))  # each round meets the build at another moment
     cloud.services[REAL].kill()
     cloud.services[REAL].start()
     cloud.wait_status(name, "ACTIVE")
@@ -135,7 +135,7 @@ def test_no_room_is_explained(cloud: Deployment) -> None:
 
 def test_the_broker_goes_away_and_comes_back(cloud: Deployment, rabbitmq: RabbitMQ) -> None:
     rabbitmq.stop()
-    time.sleep(2)
+    time.sleep(2)  # the services find the broker away, and begin to connect again
     # A heartbeat from before counts for a while: only a later one shows that the host is heard again.
     back = datetime.now(UTC)
     rabbitmq.start()

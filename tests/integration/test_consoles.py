@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import websocket
 
-from tests.cluster import wait_for
 from tests.integration.test_standalone import Standalone
 from tests.servers.libvirtd import Libvirtd
 from tests.servers.private_server import free_ports
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(400)
 

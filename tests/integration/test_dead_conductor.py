@@ -14,9 +14,10 @@ from minova.contracts.conductor import ConductorApi
 from minova.db.engine import Database
 from minova.db.models.tasks import Task, Worker
 from minova.messaging.rpc import Rpc
-from tests.cluster import user, wait_for
+from tests.cluster import user
 from tests.functional.conductor.conductor_harness import request
 from tests.integration.deployment import Executable
+from tests.waiting import wait_for
 
 LEASE = 9.0  # seconds: the default of [conductor] worker_lease
 STANDSTILL = 8.0

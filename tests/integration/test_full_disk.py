@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from minova.db.engine import Database
-from tests.cluster import wait_for
 from tests.integration.deployment import Deployment
 from tests.integration.leftovers import domains_and_disks, leftovers_in_tables
 from tests.integration.test_standalone import Standalone
 from tests.servers.libvirtd import Libvirtd
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -12,9 +12,9 @@ from sqlalchemy import select
 
 from minova.db.engine import Database
 from minova.db.models import Allocation, ResourceProvider
-from tests.cluster import wait_for
 from tests.integration.deployment import BIN, Deployment, Executable
 from tests.servers.libvirtd import Libvirtd
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(400)
 FAKE = {"compute_driver": "fake"}

@@ -8,9 +8,9 @@ from typing import Any
 import kombu
 import pytest
 
-from tests.cluster import wait_for
 from tests.conformance.notification_samples import require_payload
 from tests.integration.deployment import Deployment
+from tests.waiting import wait_for
 
 EXPECTED = [
     "scheduler.select_destinations.start",

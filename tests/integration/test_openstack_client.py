@@ -12,7 +12,8 @@ import bcrypt
 import pytest
 import urllib3
 
-from tests.cluster import Cluster, wait_for
+from tests.cluster import Cluster
+from tests.waiting import wait_for
 
 COMMANDS = Path(__file__).parents[1] / "openstack_commands.py"
 # As docs/reference/compatibility.md tells operators.

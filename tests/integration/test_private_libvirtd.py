@@ -11,8 +11,8 @@ from pathlib import Path
 import libvirt
 import pytest
 
-from tests.cluster import wait_for
 from tests.servers.libvirtd import Libvirtd
+from tests.waiting import wait_for
 
 # The boot takes about 6 s on an idle machine; the emulator shares it with everything else that runs.
 READY_WITHIN = 90.0

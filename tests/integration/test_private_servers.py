@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import sqlalchemy
 
-from tests.cluster import wait_for
 from tests.servers.keeper import descendants
 from tests.servers.mariadb import MariaDB
 from tests.servers.postgresql import PostgreSQL
 from tests.servers.private_server import PrivateServer, ServerError, program
 from tests.servers.rabbitmq import RabbitMQ
+from tests.waiting import wait_for
 
 CHECKOUT = Path(__file__).parents[2]
 OWNER = """\

@@ -8,8 +8,9 @@ from minova.contracts.compute import ComputeApi
 from minova.messaging.dispatch import Implementation
 from minova.messaging.queue_depths import Depth, depths
 from minova.messaging.rpc import Rpc
-from tests.cluster import configure, wait_for
+from tests.cluster import configure
 from tests.servers.rabbitmq import RabbitMQ
+from tests.waiting import wait_for
 
 
 class _Nothing:

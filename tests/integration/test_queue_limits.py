@@ -15,9 +15,10 @@ from minova.contracts.compute import ComputeApi
 from minova.messaging import broker_connection
 from minova.messaging.dispatch import Implementation
 from minova.messaging.rpc import Rpc
-from tests.cluster import configure, wait_for
+from tests.cluster import configure
 from tests.servers.authority import Authority
 from tests.servers.rabbitmq import SecureRabbitMQ
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -8,9 +8,9 @@ import kombu
 import pytest
 
 from minova.db.engine import Database
-from tests.cluster import wait_for
 from tests.integration.deployment import Deployment
 from tests.integration.leftovers import leftovers_in_tables
+from tests.waiting import wait_for
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from sqlalchemy import make_url
 
-from tests.cluster import wait_for
 from tests.integration import preloaded
 from tests.integration.deployment import Deployment
 from tests.servers.postgresql import newest
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(900)
 HOST = "hv1"

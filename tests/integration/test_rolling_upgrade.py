@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 import urllib3
 
-from tests.cluster import wait_for
 from tests.integration.deployment import Executable
 from tests.integration.released import BEFORE_RUN_ACTION, Release
 from tests.servers.private_server import free_ports
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(600)
 

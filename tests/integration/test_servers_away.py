@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from tests.cluster import wait_for
 from tests.integration.deployment import Deployment
 from tests.servers.postgresql import PostgreSQL
 from tests.servers.rabbitmq import RabbitMQ
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(400)
 

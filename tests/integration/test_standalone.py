@@ -13,12 +13,12 @@ from typing import Any
 import libvirt
 import pytest
 
-from tests.cluster import wait_for
 from tests.integration import preloaded
 from tests.integration.deployment import BIN
 from tests.integration.leftovers import domains_and_disks
 from tests.servers.libvirtd import Libvirtd
 from tests.servers.private_server import free_ports
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(300)
 

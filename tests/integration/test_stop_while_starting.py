@@ -3,9 +3,9 @@
 import time
 from pathlib import Path
 
-from tests.cluster import wait_for
 from tests.integration.deployment import Executable
 from tests.servers.private_server import free_ports
+from tests.waiting import wait_for
 
 
 def test_a_service_that_waits_for_the_broker_stops_when_asked(tmp_path: Path) -> None:

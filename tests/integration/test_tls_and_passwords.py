@@ -7,8 +7,8 @@ from pathlib import Path
 import bcrypt
 import pytest
 
-from tests.cluster import wait_for
 from tests.integration.deployment import Deployment
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(300)
 

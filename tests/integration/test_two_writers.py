@@ -14,9 +14,10 @@ from minova.cmd import conductor, scheduler
 from minova.context import service_context
 from minova.db.models import Instance, InstanceGroup, InstanceGroupMember
 from minova.objects.catalogue.flavor import Flavor
-from tests.cluster import BOOK_BUS, Cluster, configure, wait_for
+from tests.cluster import BOOK_BUS, Cluster, configure
 from tests.functional.test_cloud import People, settled, violations
 from tests.servers.galera import Galera
+from tests.waiting import wait_for
 
 GROUPS = int(os.environ.get("MINOVA_GALERA_GROUPS", "6"))
 HOSTS = ("h0", "h1", "h2")

@@ -14,10 +14,11 @@ from minova.contracts.compute import ComputeApi
 from minova.messaging.dispatch import Implementation
 from minova.messaging.notifier import Notice, Notifier
 from minova.messaging.rpc import Rpc
-from tests.cluster import configure, wait_for
+from tests.cluster import configure
 from tests.integration.deployment import Deployment
 from tests.servers.rabbitmq import NewestRabbitMQ
 from tests.soak.logs import tracebacks
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.cluster import wait_for
 from tests.operators.machines import Machine
 from tests.operators.pages import blocks, commands
 from tests.servers.authority import Authority
+from tests.waiting import wait_for
 
 # What the packages of minova do not bring.
 INCLUDED = (

@@ -9,7 +9,7 @@ import shlex
 import subprocess
 from pathlib import Path
 
-from tests.cluster import wait_for
+from tests.waiting import wait_for
 
 _BOOT = Path(__file__).with_name("boot_machine.sh")
 _CGROUPS = next((path for path in map(Path, ("/sys/fs/cgroup/systemd", "/sys/fs/cgroup")) if path.is_dir()), Path("/"))

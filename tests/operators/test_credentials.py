@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.cluster import wait_for
 from tests.operators.cloud import DESK, Cloud, by_page, said
 from tests.operators.pages import blocks, commands, typed
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(3600)
 # In the order of the page.

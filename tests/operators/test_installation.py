@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import wait_for
 from tests.operators.cloud import CONTROLLER_SERVICES, Cloud
 from tests.operators.machines import Machine
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(3600)
 ETC = Path(__file__).parents[2] / "etc"

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from tests.cluster import wait_for
 from tests.operators.cloud import CONTROLLER_SERVICES, Cloud, said
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(3600)
 # A service stops within ten seconds whatever is out of reach; systemctl and a slow machine have their part.

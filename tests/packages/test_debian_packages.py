@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from tests.cluster import wait_for
 from tests.packages.debian_tree import debian_with_minova, run
 from tests.servers.private_server import free_ports
+from tests.waiting import wait_for
 
 SERVICES = (
     *("api", "compute", "conductor", "consoleproxy", "metadata", "network-helper"),

@@ -17,7 +17,6 @@ import pytest
 from minova.objects.network.addresses import link_local
 from minova.virt.namespaces.namespaces import NetworkNamespaces
 from minova.virt.namespaces.network import GuestInterface, HostSubnet, LocalNetwork
-from tests.cluster import wait_for
 from tests.servers.dhcp_forger import (
     ACK,
     DECLINE6,
@@ -32,6 +31,7 @@ from tests.servers.dhcp_forger import (
     Message6,
 )
 from tests.servers.veth_host import VethGuest, VethHost
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(180)
 NETWORK = str(uuid.uuid4())

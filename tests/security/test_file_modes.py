@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import wait_for
 from tests.integration.test_standalone import Standalone
 from tests.security import other_user
 from tests.servers import kept_paths, sandbox
 from tests.servers.libvirtd import ACCOUNT, ACCOUNT_ID, CLIENT_ID, Libvirtd, socket_of
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(300)
 QEMU, MINOVA = ACCOUNT_ID, CLIENT_ID

@@ -12,11 +12,11 @@ from minova.objects.guests.guest_metadata import ADDRESS
 from minova.objects.network.vif import Vif
 from minova.virt.namespaces.namespaces import NetworkNamespaces
 from minova.virt.namespaces.network import network_of
-from tests.cluster import wait_for
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.conductor.network_cases import network, on, subnet
 from tests.security.test_tenants_networks import harness
 from tests.servers.veth_host import VethGuest, VethHost
+from tests.waiting import wait_for
 
 __all__ = ["harness"]
 

@@ -22,10 +22,10 @@ from minova.metadata.recent import BURST, RATE
 from minova.objects.guests.guest_metadata import GuestMetadata
 from minova.virt.config_drive.builder import GuestFiles
 from minova.virt.namespaces.network import HostSubnet, LocalNetwork
-from tests.cluster import wait_for
 from tests.fakes.host_networks import FakeHostNetworks
 from tests.functional.metadata.test_service import Served
 from tests.unit.virt.config_drive.test_contents import BASIC
+from tests.waiting import wait_for
 
 NETWORK, OTHER_NETWORK = str(uuid.uuid4()), str(uuid.uuid4())
 

@@ -34,10 +34,11 @@ from minova.messaging.rpc_access import hosts_named, refusal
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.hosts.service import OTHER_HOST
-from tests.cluster import Cluster, configure, wait_for
+from tests.cluster import Cluster, configure
 from tests.functional.test_cloud import People
 from tests.security.broker_cloud import Attacker, Facts, Users, arguments_of, differences, envelope, rows, secure_cloud
 from tests.servers.rabbitmq import SecureRabbitMQ
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(300)
 

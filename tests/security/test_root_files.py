@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.cluster import wait_for
 from tests.servers import kept_paths
+from tests.waiting import wait_for
 
 OTHER = 64999
 # Asks for the paths of its input; prints what became of each, and the capabilities of all threads.

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import wait_for
 from tests.security.http_process import MB, HttpProcess, make_certificate, read_all
+from tests.waiting import wait_for
 
 HEAD = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 POST = b"POST %s HTTP/1.1\r\nHost: localhost\r\n"

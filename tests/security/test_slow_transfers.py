@@ -12,9 +12,9 @@ from typing import Self
 from minova.api.server import ApiService
 from minova.db.catalogue import image_token_keys
 from minova.image_tokens import sign
-from tests.cluster import wait_for
 from tests.functional.api.conftest import Cloud, Json
 from tests.security.http_process import MB, HttpProcess, read_all
+from tests.waiting import wait_for
 
 RATE = 1024
 BODY = 1 << 30
@@ -140,7 +140,7 @@ def test_fast_upload_of_a_project_is_never_given_up() -> None:
         with slow_uploads(server, 1, "c"):
             for _ in range(40):
                 client.sendall(b"x" * MB)
-                time.sleep(0.2)
+                time.sleep(0.2)  # a fast client, but not so fast that the slow ones end first
         assert read_all(client).startswith(b"HTTP/1.1 200")
 
 

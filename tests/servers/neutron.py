@@ -12,9 +12,9 @@ from typing import Any
 
 import urllib3
 
-from tests.cluster import wait_for
 from tests.servers.keystone import PASSWORD, Keystone, openstack_python
 from tests.servers.private_server import PrivateServer
+from tests.waiting import wait_for
 
 AGENTS = "/agents-of-tests"
 # Of one call, if Neutron's SQLite file is locked.

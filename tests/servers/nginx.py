@@ -5,8 +5,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.cluster import wait_for
 from tests.servers.private_server import free_ports
+from tests.waiting import wait_for
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "operators" / "proxy.md"
 # What differs from an operator's nginx: it runs as the user who runs the tests, in a folder of theirs.

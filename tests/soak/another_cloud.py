@@ -9,10 +9,10 @@ from typing import Any
 
 from minova.db.engine import Database
 from minova.db.models import ComputeNode, Instance, Service
-from tests.cluster import wait_for
 from tests.integration.deployment import Executable
 from tests.soak.cloud import STARTED_WITHIN, Cloud
 from tests.soak.journal import Journal
+from tests.waiting import wait_for
 
 # What a service says of a database, and of a conductor, that is not of its own cloud.
 DATABASE_WORDS, CONDUCTOR_WORDS = "belongs to the cloud", "The message is of the cloud"

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from minova.objects.servers.states import PowerState
-from tests.cluster import wait_for
 from tests.integration.deployment import BIN, Executable
 from tests.integration.released import Release
 from tests.servers.postgresql import PostgreSQL, Replica
@@ -22,6 +21,7 @@ from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.stepped_clock import SteppedClock
 from tests.soak.journal import Guest
 from tests.soak.plan import APIS, COMPUTES, CONDUCTORS, SCHEDULERS, SERVICES
+from tests.waiting import wait_for
 
 BINARIES = {
     "api": "minova-api",

@@ -13,10 +13,10 @@ from minova.conductor.moves.in_progress import KIND
 from minova.db.engine import Database
 from minova.db.models import Instance, Migration, Task
 from minova.db.recovery.cloud import CloudRecord
-from tests.cluster import wait_for
 from tests.servers.postgresql import client
 from tests.soak.cloud import Cloud
 from tests.soak.journal import Journal, Loss
+from tests.waiting import wait_for
 
 # A host that was killed must start before it can report.
 RECOVERED_WITHIN = 300.0

@@ -7,13 +7,13 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from tests.cluster import wait_for
 from tests.soak.another_cloud import AnotherCloud
 from tests.soak.cloud import Cloud
 from tests.soak.gate import Gate
 from tests.soak.journal import Journal
 from tests.soak.plan import BACK_IN_TIME, COMPUTES, NOT_BESIDE_OLD_CONDUCTORS, NOT_WHILE_BACK_IN_TIME, Fault
 from tests.soak.recovery import Recovery
+from tests.waiting import wait_for
 
 UPGRADED_WITHIN = 180.0
 FORCED_WITHIN = 240.0
@@ -79,12 +79,16 @@ class Striker:
             return self._gate.alone()
         return self._gate.together() if kind in NOT_WHILE_BACK_IN_TIME else contextlib.nullcontext()
 
+    def _hold(self, fault: Fault) -> None:
+        """Each fault lasts as long as the plan says."""
+        time.sleep(fault.length)
+
     def _kill(self, fault: Fault, target: str) -> None:
         if target in {"broker", "database"}:
             self._server(fault, target, kill=True)
             return
         self._cloud.kill(target)
-        time.sleep(fault.length)
+        self._hold(fault)
         self._cloud.start(target)
 
     def _mislead(self, fault: Fault, target: str) -> None:
@@ -96,7 +100,7 @@ class Striker:
 
     def _terminate(self, fault: Fault, target: str) -> None:
         self._cloud.terminate(target)
-        time.sleep(fault.length)
+        self._hold(fault)
         self._cloud.start(target)
 
     def _power(self, fault: Fault, target: str) -> None:
@@ -107,7 +111,7 @@ class Striker:
         try:
             self._force(host, down=True)
             self._cloud.cli("host", "evacuate", host, "--max-servers", "6", "--timeout", "40")
-            time.sleep(fault.length)
+            self._hold(fault)
         finally:
             self._cloud.start(target)
         self._force(host, down=False)
@@ -127,7 +131,7 @@ class Striker:
 
     def _rename(self, fault: Fault, target: str) -> None:
         self._cloud.terminate(target)
-        time.sleep(fault.length)
+        self._hold(fault)
         self._cloud.rename(target)
         self._cloud.start(target)
 
@@ -135,14 +139,14 @@ class Striker:
         """It runs the last release for a while, and the new one afterwards."""
         if target not in self._cloud.old:
             self._cloud.replace(target, old=True)
-        time.sleep(fault.length)
+        self._hold(fault)
         self._cloud.replace(target, old=False)
 
     def _clock(self, fault: Fault, target: str) -> None:
         clock = self._cloud.clocks[target]
         clock.step_to(fault.step)
         try:
-            time.sleep(fault.length)
+            self._hold(fault)
         finally:
             clock.step_to(0.0)
 
@@ -152,7 +156,7 @@ class Striker:
     def _alarm(self, fault: Fault, target: str) -> None:
         """The broker takes no messages."""
         with self._cloud.broker.alarm():
-            time.sleep(fault.length)
+            self._hold(fault)
 
     def _server(self, fault: Fault, target: str, *, kill: bool) -> None:
         server = self._cloud.broker if target == "broker" else self._cloud.database
@@ -162,4 +166,4 @@ class Striker:
                 server.kill()
             else:
                 server.stop()
-            time.sleep(fault.length)
+            self._hold(fault)

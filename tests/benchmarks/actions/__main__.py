@@ -22,10 +22,10 @@ from tests.benchmarks.actions import alone
 from tests.benchmarks.boots import computes
 from tests.benchmarks.boots.__main__ import Client, cpu_seconds
 from tests.benchmarks.command_line import Option, parse
-from tests.cluster import wait_for
 from tests.integration.deployment import Deployment
 from tests.servers.postgresql import PostgreSQL
 from tests.servers.rabbitmq import RabbitMQ
+from tests.waiting import wait_for
 
 BODIES: dict[str, Any] = {
     "stop": {"os-stop": None},

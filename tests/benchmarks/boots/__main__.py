@@ -21,8 +21,8 @@ import urllib3
 from tests.benchmarks import databases, peers
 from tests.benchmarks.boots import computes
 from tests.benchmarks.command_line import Option, parse
-from tests.cluster import wait_for
 from tests.integration.deployment import Deployment
+from tests.waiting import wait_for
 
 # A connection for each of the threads that ask at once.
 HTTP = urllib3.PoolManager(maxsize=8)

@@ -17,12 +17,13 @@ from minova.contracts.base import methods_of
 from minova.contracts.conductor import ConductorApi
 from minova.messaging import rpc
 from tests.benchmarks.command_line import Option, parse
-from tests.cluster import Cluster, wait_for
+from tests.cluster import Cluster
 from tests.functional.test_cloud import People
 from tests.security.broker_cloud import Facts, Users, arguments_of, envelope, secure_cloud
 from tests.security.test_rogue_compute import FACTS, FLAVOR
 from tests.servers.authority import Authority
 from tests.servers.rabbitmq import SecureRabbitMQ
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).parents[3]
 FLOOD = """

@@ -18,9 +18,9 @@ import libvirt
 
 from tests.benchmarks.boots.__main__ import Client, memory_mb
 from tests.benchmarks.command_line import Option, parse
-from tests.cluster import wait_for
 from tests.servers.libvirtd import Libvirtd
 from tests.servers.private_server import free_ports
+from tests.waiting import wait_for
 
 BIN = Path(sys.executable).parent
 ROOT = Path(__file__).parents[3]

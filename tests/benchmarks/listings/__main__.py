@@ -21,10 +21,10 @@ from minova.objects.catalogue.flavor import Flavor
 from minova.objects.servers.states import PowerState, VmState
 from tests.benchmarks.boots.__main__ import HTTP, cpu_seconds
 from tests.benchmarks.command_line import Option, parse
-from tests.cluster import wait_for
 from tests.integration.deployment import Deployment
 from tests.servers.postgresql import PostgreSQL
 from tests.servers.rabbitmq import RabbitMQ
+from tests.waiting import wait_for
 
 PROJECTS = 10
 TOKEN = {"X-Auth-Token": "admin:project-0"}

@@ -29,10 +29,10 @@ from minova.virt.libvirt.guest_files.disk_formats import backing_file, virtual_s
 from minova.virt.libvirt.host import EVENT_LOOP
 from minova.virt.libvirt.networking.filter_xml import filters_of
 from tests.benchmarks.command_line import Option, parse
-from tests.cluster import wait_for
 from tests.integration.virt.moving_cloud import Host, MovingCloud, MovingGuest, moving_cloud
 from tests.servers.postgresql import PostgreSQL
 from tests.servers.rabbitmq import RabbitMQ
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).parents[3]
 _XML = libvirt.VIR_DOMAIN_XML_MIGRATABLE | libvirt.VIR_DOMAIN_XML_SECURE

@@ -16,7 +16,7 @@ import urllib3
 from tests.benchmarks.boots.__main__ import Client
 from tests.benchmarks.command_line import Option, parse
 from tests.benchmarks.memory.clouds import Cloud, made
-from tests.cluster import wait_for
+from tests.waiting import wait_for
 
 TOGETHER = 50
 LOOKS = 6

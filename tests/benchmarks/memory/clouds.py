@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from tests.cluster import wait_for
 from tests.integration.deployment import Deployment
 from tests.servers.postgresql import PostgreSQL
 from tests.servers.private_server import free_ports
 from tests.servers.rabbitmq import RabbitMQ
+from tests.waiting import wait_for
 
 # Of an audit: thirty times as often as by default.
 INTERVAL = 2

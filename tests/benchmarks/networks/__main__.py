@@ -17,8 +17,8 @@ from tests.benchmarks import databases
 from tests.benchmarks.boots import computes
 from tests.benchmarks.boots.__main__ import NETWORK, Client
 from tests.benchmarks.command_line import Option, parse
-from tests.cluster import wait_for
 from tests.integration.deployment import Deployment
+from tests.waiting import wait_for
 
 CLIENTS = 8
 # Of a listing.

@@ -30,8 +30,8 @@ from minova.db.engine import Database
 from minova.db.upgrade import upgrade
 from tests.benchmarks import peers
 from tests.benchmarks.command_line import Option, parse
-from tests.cluster import wait_for
 from tests.servers.private_server import free_ports
+from tests.waiting import wait_for
 
 TRAITS = sorted(os_traits.get_traits())[:21]
 SIZES = {"VCPU": 64, "MEMORY_MB": 262144, "DISK_GB": 2000}

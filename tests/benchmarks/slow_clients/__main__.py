@@ -15,11 +15,11 @@ from pathlib import Path
 import psutil
 
 from tests.benchmarks.command_line import Option, parse
-from tests.cluster import wait_for
 from tests.functional.api.conftest import Cloud
 from tests.security.http_process import connect, make_certificate, read_all
 from tests.servers.private_server import free_ports
 from tests.tables import make_tables
+from tests.waiting import wait_for
 
 SERVERS = 100
 HEAD = b"GET /v2.1/servers?all_tenants=1 HTTP/1.1\r\nHost: localhost\r\n"

@@ -12,8 +12,6 @@ import logging
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from tests.servers.heat import Engine, Heat, make_users
 from tests.servers.keystone import REGION
 from tests.servers.postgresql import PostgreSQL
 from tests.servers.rabbitmq import RabbitMQ
+from tests.waiting import wait_for
 
 TEMPLATE = Path(__file__).with_name("stack.yaml")
 # Seconds, on a busy machine.
@@ -55,20 +54,23 @@ def live(connection: Any, made: Cloud) -> None:
     given = {"image": made.images[0], "flavor": made.flavors[0], "public_key": PUBLIC_KEY}
 
     def done(stack: Any, action: str) -> Any:
-        shown = wait_for(f"{action} of the stack", lambda: ended(heat.get_stack(stack.id), action))
+        shown = wait_for(f"{action} of the stack", lambda: ended(heat.get_stack(stack.id), action), WITHIN)
         events = [(each.resource_name, each.status_reason) for each in heat.resources(stack) if "FAILED" in each.status]
         assert shown.status == f"{action}_COMPLETE", (shown.status, shown.status_reason, events)
         print(f"ok {action.lower()}", flush=True)
         return shown
 
-    wait_for("the engine", lambda: listens(heat))
+    wait_for("the engine", lambda: listens(heat), WITHIN)
     stack = heat.create_stack(name="minova", template=template, parameters=given, timeout_mins=15)
-    server = wait_for("the server", lambda: next(connection.compute.servers(name="^heat$", status="ACTIVE"), None))
+    server = wait_for(
+        "the server", lambda: next(connection.compute.servers(name="^heat$", status="ACTIVE"), None), WITHIN
+    )
     wait_for(
         "the wait condition",
         lambda: next(
             (e for e in heat.resources(stack) if e.name == "signal" and e.status == "CREATE_IN_PROGRESS"), None
         ),
+        WITHIN,
     )
     run_user_data(connection.compute.get_server(server.id))
     shown = done(stack, "CREATE")
@@ -88,7 +90,7 @@ def live(connection: Any, made: Cloud) -> None:
         getattr(heat, f"{action}_stack")(stack.id)
         done(stack, action.upper())
     heat.delete_stack(stack.id)
-    wait_for("the deletion of the stack", lambda: not [each for each in heat.stacks() if each.id == stack.id])
+    wait_for("the deletion of the stack", lambda: not [each for each in heat.stacks() if each.id == stack.id], WITHIN)
     after = left(connection)
     assert after == before, (before, after)
     print("ok delete", flush=True)
@@ -126,14 +128,6 @@ def left(connection: Any) -> dict[str, list[str]]:
         "users": connection.identity.users(),
     }
     return {kind: sorted(each.id for each in found) for kind, found in kinds.items()}
-
-
-def wait_for(what: str, ask: Callable[[], Any]) -> Any:
-    until = time.monotonic() + WITHIN
-    while not (answer := ask()):
-        assert time.monotonic() < until, f"{what}: not within {WITHIN:g} s"
-        time.sleep(1)
-    return answer
 
 
 if __name__ == "__main__":

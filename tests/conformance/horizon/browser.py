@@ -4,13 +4,14 @@ import base64
 import contextlib
 import json
 import subprocess
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import websocket
+
+from tests.waiting import wait_for
 
 # Seconds, on a busy machine.
 WITHIN = 180.0
@@ -48,21 +49,16 @@ class Browser:
     def open(self, url: str) -> None:
         self._call("Page.navigate", url=url)
         wait_for(
-            url, lambda: self.run("document.readyState") == "complete" and self.run("location.href") != "about:blank"
+            url,
+            lambda: self.run("document.readyState") == "complete" and self.run("location.href") != "about:blank",
+            WITHIN,
         )
 
     def wait_for(self, script: str) -> None:
-        wait_for(script, lambda: self.run(script))
+        wait_for(script, lambda: self.run(script), WITHIN)
 
     def picture(self, file: Path) -> None:
         file.write_bytes(base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"]))
-
-
-def wait_for(what: str, ask: Callable[[], Any]) -> None:
-    until = time.monotonic() + WITHIN
-    while not ask():
-        assert time.monotonic() < until, f"{what}: not within {WITHIN:g} s"
-        time.sleep(0.5)
 
 
 @contextlib.contextmanager
@@ -80,7 +76,7 @@ def browser(folder: Path) -> Iterator[Browser]:
     with (folder / "log").open("wb") as log, subprocess.Popen(words, stdout=log, stderr=log) as process:
         try:
             told = folder / "DevToolsActivePort"
-            wait_for("chromium", lambda: told.exists() and "\n" in told.read_text())
+            wait_for("chromium", lambda: told.exists() and "\n" in told.read_text(), WITHIN)
             port = told.read_text().splitlines()[0]
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/json", timeout=WITHIN) as answer:
                 pages = [each for each in json.load(answer) if each["type"] == "page"]

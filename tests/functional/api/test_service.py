@@ -14,8 +14,8 @@ import urllib3
 
 from minova import errors
 from minova.api.server import ApiService
-from tests.cluster import wait_for
 from tests.functional.api.conftest import Cloud
+from tests.waiting import wait_for
 
 LOOPBACK = "127.0.0.1"
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import Cluster, wait_for
+from tests.cluster import Cluster
 from tests.functional.cli.conftest import Cli, json_output, succeed
+from tests.waiting import wait_for
 
 TINY = ("--flavor", "tiny", "--image", "guest")
 

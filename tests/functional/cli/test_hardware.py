@@ -10,8 +10,9 @@ import pytest
 from sqlalchemy import select
 
 from minova.db import models
-from tests.cluster import Cluster, wait_for
+from tests.cluster import Cluster
 from tests.functional.cli.conftest import Cli, json_output, succeed
+from tests.waiting import wait_for
 
 # A host with an SR-IOV card of four VFs, as libvirt's test hypervisor takes it from a file: without NUMA cells.
 DEVICE = """\

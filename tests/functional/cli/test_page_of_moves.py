@@ -5,9 +5,10 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.cluster import Cluster, wait_for
+from tests.cluster import Cluster
 from tests.functional.cli.conftest import Cli, json_output, succeed
 from tests.functional.cli.test_evacuation import TINY, cluster, host_of, minova  # noqa: F401
+from tests.waiting import wait_for
 
 PAGE = Path(__file__).parents[3] / "docs" / "operators" / "moves.md"
 

@@ -20,8 +20,8 @@ from minova.consoleproxy.handler import MAX_FRAME, Handler
 from minova.consoleproxy.server import ConsoleProxy
 from minova.context import RequestContext
 from minova.objects.guests.console import ConsoleAddress, ConsoleGrant, ConsoleType
-from tests.cluster import wait_for
 from tests.servers.authority import Authority
+from tests.waiting import wait_for
 
 
 class Guest:

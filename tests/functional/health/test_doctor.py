@@ -29,8 +29,9 @@ from minova.messaging.queue_depths import Depth
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.hosts.service import STOPPED
 from minova.objects.unexpected.guest_record import GuestMark
-from tests.cluster import Cluster, wait_for
+from tests.cluster import Cluster
 from tests.servers.authority import Authority
+from tests.waiting import wait_for
 
 LONG_AGO = datetime.now(UTC).replace(tzinfo=None) - timedelta(days=1)
 PASSWORDS = "[DEFAULT]\n# a comment\n[neutron]\npassword = secret\n"

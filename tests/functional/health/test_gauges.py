@@ -7,10 +7,11 @@ from minova.db.engine import Database
 from minova.health import readings
 from minova.health.gauges import cloud_families
 from minova.messaging.queue_depths import depths
-from tests.cluster import Cluster, configure, wait_for
+from tests.cluster import Cluster, configure
 from tests.functional.placement.audit_cases import boot, task_for
 from tests.functional.placement.cases import hosts
 from tests.tables import make_tables
+from tests.waiting import wait_for
 
 DOWN_TIME = 60.0
 

@@ -10,7 +10,8 @@ from minova.context import service_context
 from minova.contracts.compute import ComputeApi
 from minova.messaging.dispatch import Implementation
 from minova.messaging.rpc import Rpc
-from tests.cluster import configure, wait_for
+from tests.cluster import configure
+from tests.waiting import wait_for
 
 PATIENCE = 1.0
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from minova.compute.images.cache import ImageCache
-from tests.cluster import wait_for
 from tests.functional.compute.images.test_cache import DATA, conf, files, image
 from tests.functional.virt.image_server import ImageServer
+from tests.waiting import wait_for
 
 
 class Cancelled(Exception):

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Connection, text
 
 from minova.db.engine import Database
-from tests.cluster import wait_for
+from tests.waiting import wait_for
 
 MADE = (
     "CREATE TABLE a (n INTEGER)",

@@ -23,9 +23,10 @@ from minova.db.engine import Database
 from minova.db.models import DeletedImage, Instance
 from minova.db.upgrade import upgrade
 from minova.objects.catalogue.flavor import Flavor
-from tests.cluster import BOOK_BUS, Cluster, wait_for
+from tests.cluster import BOOK_BUS, Cluster
 from tests.functional.test_cloud import People
 from tests.servers.pgbouncer import SESSIONS, PgBouncer
+from tests.waiting import wait_for
 
 REQUESTS = 128
 PATHS = ("/servers/detail", "/flavors/detail", "/os-hypervisors/detail")

@@ -17,7 +17,7 @@ from sqlalchemy import text
 from minova.db import schema
 from minova.db import upgrade as upgrades
 from minova.db.engine import Database
-from tests.cluster import wait_for
+from tests.waiting import wait_for
 
 # Makes every CREATE INDEX of an upgrade take longer, between the locks of the first table and those of the next one.
 SLOW_INDEX = """
@@ -88,7 +88,7 @@ def test_the_upgrade_waits_for_a_transaction_that_takes_seconds(
 ) -> None:
     service.execute("SELECT count(*) FROM tasks")
     upgraded = threads.submit(upgrades.upgrade, url)
-    time.sleep(2.0)
+    time.sleep(2.0)  # longer than the upgrade waits for a lock before it gives way and tries again
     assert not upgraded.done()
     service.commit()
     assert upgraded.result(60) == schema.head()

@@ -9,9 +9,10 @@ from minova.cmd.commands import recovery
 from minova.compute.periodic import periodic_tasks
 from minova.db.recovery import cloud
 from minova.objects.hosts.cloud import LOST
-from tests.cluster import Cluster, configure, wait_for
+from tests.cluster import Cluster, configure
 from tests.functional.test_safe_mode import make_image, make_server, refused, status_of
 from tests.servers.postgresql import PostgreSQL, Replica
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(900)
 

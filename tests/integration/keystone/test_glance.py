@@ -10,10 +10,11 @@ import urllib3
 
 from minova.api.image.storage import recovery
 from minova.db.api_queries.images import of_service as images_of
-from tests.cluster import Cluster, wait_for
+from tests.cluster import Cluster
 from tests.integration.keystone.conftest import openstack
 from tests.servers.glance import Glance
 from tests.servers.keystone import PASSWORD, Keystone, of_project
+from tests.waiting import wait_for
 
 # The other tests' cloud is in another region of the same Keystone.
 REGION = "GlanceRegion"

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 import urllib3
 
-from tests.cluster import Cluster, wait_for
+from tests.cluster import Cluster
 from tests.servers.keystone import DOMAIN, PASSWORD, Keystone, of_project
+from tests.waiting import wait_for
 
 DEMO = of_project("demo")
 SYSTEM = {"system": {"all": True}}

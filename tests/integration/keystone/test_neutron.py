@@ -9,10 +9,11 @@ import msgspec
 import pytest
 import urllib3
 
-from tests.cluster import Cluster, wait_for
+from tests.cluster import Cluster
 from tests.integration.keystone.conftest import openstack
 from tests.servers.keystone import PASSWORD, Keystone, of_project
 from tests.servers.neutron import Neutron
+from tests.waiting import wait_for
 
 HOST = "n1"
 # As docs/operators/neutron.md has it.

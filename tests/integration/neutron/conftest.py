@@ -7,9 +7,10 @@ import msgspec
 import pytest
 import urllib3
 
-from tests.cluster import Cluster, wait_for
+from tests.cluster import Cluster
 from tests.servers.neutron import Neutron
 from tests.servers.private_server import free_ports
+from tests.waiting import wait_for
 
 HOST = "h1"
 OPTIONS = """

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.cluster import Cluster, wait_for
+from tests.cluster import Cluster
 from tests.integration.neutron.conftest import HOST, OPTIONS, Cloud, flavor, image
 from tests.integration.virt.guest_console import GuestConsole
 from tests.servers.namespace import Namespace, frames
@@ -17,6 +17,7 @@ from tests.servers.neutron import Neutron
 from tests.servers.neutron_agent import NeutronAgent
 from tests.servers.openvswitch import OpenVSwitch, SwitchedLibvirtd
 from tests.servers.private_server import free_ports
+from tests.waiting import wait_for
 
 PEER = "peer0"
 

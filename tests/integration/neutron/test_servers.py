@@ -2,8 +2,8 @@
 
 import uuid
 
-from tests.cluster import wait_for
 from tests.integration.neutron.conftest import HOST, Cloud
+from tests.waiting import wait_for
 
 GREEN = "10.8.0.0/24"
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.cluster import wait_for
 from tests.integration.deployment import BIN
 from tests.servers.private_server import free_ports
+from tests.waiting import wait_for
 
 CLIENT = Path(__file__).parents[2] / "openstack_commands.py"
 HOST, NIC, CONSUMER, OTHER, AGGREGATE, PROJECT, USER = (

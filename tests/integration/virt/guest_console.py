@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import libvirt
 
-from tests.cluster import wait_for
+from tests.waiting import wait_for
 
 
 class GuestConsole:

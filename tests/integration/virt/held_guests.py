@@ -1,7 +1,7 @@
 """Holds a guest while libvirt starts or ends it, by a hook that libvirt waits for. Whatever asks for the guest meanwhile waits, too."""
 
-from tests.cluster import wait_for
 from tests.servers.libvirtd import Libvirtd
+from tests.waiting import wait_for
 
 HOOK = """#!/bin/sh
 case "$2" in prepare|stopped)

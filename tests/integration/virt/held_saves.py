@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.cluster import wait_for
+from tests.waiting import wait_for
 
 POLL = 0.002
 

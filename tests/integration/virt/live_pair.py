@@ -20,10 +20,10 @@ from minova.objects.servers.live_migration import (
 )
 from minova.objects.servers.states import PowerState
 from minova.virt.driver.domains import RowHost
-from tests.cluster import wait_for
 from tests.integration.virt.guest_console import GuestConsole
 from tests.integration.virt.test_guest import instance, load
 from tests.servers.libvirtd_peers import PeerLibvirtd, peers
+from tests.waiting import wait_for
 
 MOVE = "5f6bbd5a-1f8a-4b5f-8f57-6a1c3a3b9d01"
 TICKS = "{ i=0; while :; do i=$((i+1)); echo TICK $i; sleep 0.1; done; } >/dev/console 2>&1 & echo begun"

@@ -18,12 +18,12 @@ from sqlalchemy import select
 from minova.db.engine import Database
 from minova.db.models import Allocation, Instance, Migration, ResourceProvider, Task
 from minova.objects.servers.migration import Migration as Move
-from tests.cluster import wait_for
 from tests.integration.deployment import Deployment, Executable
 from tests.servers.authority import Authority
 from tests.servers.libvirtd_peers import PeerLibvirtd, peers
 from tests.servers.namespace import Door, Namespace
 from tests.servers.switch import ADDRESS, BRIDGE, RANGE, Switch, switch
+from tests.waiting import wait_for
 
 # The group lets echo requests and one of the ports in; both have a listener.
 OPEN, CLOSED = 2222, 2223

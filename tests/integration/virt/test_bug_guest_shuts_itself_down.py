@@ -8,11 +8,11 @@ import libvirt
 from minova.cmd.compute import make_manager as make_compute_manager
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState, VmState
-from tests.cluster import wait_for
 from tests.fakes.computes import CTX, FakeImages, configured
 from tests.fakes.conductor import FakeConductor
 from tests.integration.virt.test_guest import NANO, instance, load
 from tests.servers.libvirtd import Libvirtd
+from tests.waiting import wait_for
 
 
 def test_a_guest_that_goes_off_by_itself(guest_image: Path, tmp_path: Path) -> None:

@@ -9,11 +9,11 @@ import libvirt
 import pytest
 
 from tests import backups
-from tests.cluster import wait_for
 from tests.integration import preloaded
 from tests.integration.deployment import BIN
 from tests.integration.virt.guest_console import GuestConsole
 from tests.integration.virt.test_server_actions import BOOT_ID, Site, real_site
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(900)
 

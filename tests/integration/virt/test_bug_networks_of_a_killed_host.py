@@ -20,8 +20,8 @@ from minova.virt.namespaces.kernel import NAMED
 from minova.virt.namespaces.namespaces import RUN, NetworkNamespaces
 from minova.virt.namespaces.network import network_of
 from tests.benchmarks.local_networks.__main__ import vif
-from tests.cluster import wait_for
 from tests.servers.libvirtd import Libvirtd
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -22,10 +22,10 @@ from minova.virt.driver import ComputeDriver
 from minova.virt.driver.domains import RowHost
 from minova.virt.libvirt.guest_files.disk_formats import virtual_size
 from minova.virt.libvirt.storage.disk_owner import DiskOwner
-from tests.cluster import wait_for
 from tests.integration.virt.guest_console import GuestConsole
 from tests.integration.virt.test_guest import instance, load
 from tests.servers.libvirtd import ACCOUNT, Libvirtd
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(600)
 MOVE = "5f6bbd5a-1f8a-4b5f-8f57-6a1c3a3b9d01"

@@ -15,9 +15,9 @@ from minova.objects.requests.build_extras import GuestFile
 from minova.objects.servers.instance import Instance
 from minova.virt.driver import ComputeDriver
 from minova.virt.driver.domains import GuestData
-from tests.cluster import wait_for
 from tests.integration.virt.test_guest import instance, remove_all
 from tests.unit.api.compute.test_public_keys import ED25519
+from tests.waiting import wait_for
 
 SCRIPT = """#!/bin/sh
 echo MINOVA-GUEST SAYS $(cat /config/openstack/content/0000)

@@ -19,9 +19,9 @@ from minova.objects.network.network import STATEFUL, VLAN
 from minova.objects.network.vif import Vif, VifAddress, VifRule, VifSubnet
 from minova.virt.driver import ComputeDriver
 from minova.virt.driver.domains import GuestData
-from tests.cluster import wait_for
 from tests.integration.virt.test_guest import instance, load, remove_all
 from tests.servers.libvirtd import Libvirtd
+from tests.waiting import wait_for
 
 IMAGE = os.environ.get("MINOVA_DEBIAN", "")
 BOOT = 2400.0

@@ -29,13 +29,13 @@ from minova.virt.driver import ComputeDriver
 from minova.virt.driver.domains import GuestData
 from minova.virt.namespaces.host_networks import of_this_host
 from minova.virt.namespaces.host_routes import PROC_NET
-from tests.cluster import wait_for
 from tests.integration.test_standalone import Standalone
 from tests.integration.virt.kept_secrets import KeptSecrets
 from tests.integration.virt.test_cloud_init import Conductor
 from tests.integration.virt.test_guest import instance, load, remove_all
 from tests.integration.virt.test_networks import vif
 from tests.servers.libvirtd import Libvirtd
+from tests.waiting import wait_for
 
 IMAGE = os.environ.get("MINOVA_DEBIAN", "")
 BOOT = 2400.0

@@ -18,10 +18,10 @@ from minova.objects.servers.disk_export import TransferKey
 from minova.objects.servers.live_migration import LiveMode
 from minova.objects.servers.states import PowerState
 from minova.virt.driver.domains import RowHost
-from tests.cluster import wait_for
 from tests.integration.virt.kept_secrets import KeptSecrets
 from tests.integration.virt.live_pair import MOVE, Pair, Side, ignore, make_pair
 from tests.integration.virt.test_encrypted_guests import ENCRYPTED, FLAVOR, WITH_TPM
+from tests.waiting import wait_for
 
 __all__ = ["make_pair"]
 pytestmark = [

@@ -8,9 +8,9 @@ from minova.errors import HypervisorError
 from minova.objects.servers.states import PowerState
 from minova.virt.driver import ComputeDriver
 from minova.virt.driver.domains import RowHost
-from tests.cluster import wait_for
 from tests.integration.virt.test_guest import instance, load
 from tests.servers.libvirtd import Libvirtd
+from tests.waiting import wait_for
 
 
 def boots(driver: ComputeDriver, uuid: str, times: int) -> None:

@@ -12,9 +12,9 @@ import libvirt
 import pytest
 
 from minova.db.engine import Database
-from tests.cluster import wait_for
 from tests.integration.deployment import Deployment, Executable
 from tests.servers.libvirtd_peers import peers
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -21,8 +21,8 @@ from minova.virt.driver import ComputeDriver
 from minova.virt.libvirt.driver import LibvirtDriver
 from minova.virt.libvirt.host import Host
 from minova.virt.namespaces.host_routes import PROC_NET
-from tests.cluster import wait_for
 from tests.servers.libvirtd import Libvirtd
+from tests.waiting import wait_for
 
 NANO = Flavor(flavorid="1", name="nano", vcpus=1, memory_mb=128, root_gb=1, swap=16)
 HOSTILE = "</name>&\x00\u202e" + "x" * 300

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.cluster import wait_for
 from tests.integration.virt.test_server_actions import Site, real_site
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(600)
 # The hash of the password of root.

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from minova.objects.servers.states import PowerState
-from tests.cluster import wait_for
 from tests.integration.virt.test_guest_hardware import FLAVOR, Guest, guest
 from tests.servers.libvirtd import Libvirtd
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(600)
 SMALL = msgspec.structs.replace(FLAVOR, ephemeral_gb=0, swap=0, extra_specs={})

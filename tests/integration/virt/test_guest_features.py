@@ -10,9 +10,9 @@ import pytest
 
 from minova.errors import HardwareNotOffered, HypervisorError
 from minova.objects.catalogue.flavor import Flavor
-from tests.cluster import wait_for
 from tests.integration.virt.test_guest_hardware import Guest, guest
 from tests.servers.libvirtd import Libvirtd
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(600)
 FLAVOR = Flavor(

@@ -15,10 +15,10 @@ from minova.objects.catalogue.image import Image
 from minova.objects.guests.local_disks import to_metadata
 from minova.objects.servers.instance import Instance
 from minova.virt.driver import ComputeDriver
-from tests.cluster import wait_for
 from tests.integration.virt.guest_console import GuestConsole
 from tests.integration.virt.test_guest import instance, load, remove_all
 from tests.servers.libvirtd import Libvirtd
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(600)
 FLAVOR = Flavor(

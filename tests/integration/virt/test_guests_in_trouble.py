@@ -11,9 +11,9 @@ from typing import Any
 import libvirt
 import pytest
 
-from tests.cluster import wait_for
 from tests.integration.test_full_disk import small_disk
 from tests.integration.virt.test_server_actions import BOOT_ID, Site, real_site
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(900)
 FULL = "The guest stands still, because a disk of its host is full."

@@ -12,9 +12,9 @@ from minova.objects.network.network import FLAT
 from minova.objects.network.vif import Vif, VifAddress, VifRule, VifSubnet
 from minova.virt.driver import ComputeDriver
 from minova.virt.namespaces.host_networks import of_this_host
-from tests.cluster import wait_for
 from tests.integration.virt.test_guest import instance, load, remove_all
 from tests.servers.libvirtd import Libvirtd
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(300)
 NETWORK = str(uuid.uuid4())

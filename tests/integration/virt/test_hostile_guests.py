@@ -12,8 +12,8 @@ from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.virt.driver import ComputeDriver
 from minova.virt.libvirt.storage.disk_owner import OWNER, written_formats
-from tests.cluster import wait_for
 from tests.integration.virt.test_guest import instance, load, prepared, remove_all
+from tests.waiting import wait_for
 
 KB, MB = 1 << 10, 1 << 20
 LIMIT = 128 * KB

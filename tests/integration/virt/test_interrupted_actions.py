@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 import libvirt
 import pytest
 
-from tests.cluster import wait_for
 from tests.integration import preloaded
 from tests.integration.deployment import BIN
 from tests.integration.virt.held_guests import HeldGuests
 from tests.integration.virt.held_saves import held_saves
 from tests.integration.virt.test_server_actions import BOOT_ID, Site, real_site
 from tests.integration.virt.test_server_images import Copies, all_files, wait_for_overlay
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(900)
 RUNNING, OFF = libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_SHUTOFF

@@ -19,8 +19,8 @@ from minova.conductor.moves.resolver import Side as ReportedSide
 from minova.errors import GuestMissing, HypervisorError, MinovaError
 from minova.objects.servers.live_migration import GuestSide, LiveOutcome, LiveProgress
 from minova.virt.driver.domains import RowHost
-from tests.cluster import wait_for
 from tests.integration.virt.live_pair import Pair, Side, make_pair
+from tests.waiting import wait_for
 
 __all__ = ["make_pair"]
 IS_WHOLE = os.environ.get("MINOVA_MOVES") == "all"

@@ -14,12 +14,12 @@ import pytest
 from minova.objects.catalogue.image import BootFile, Image
 from minova.objects.servers.instance import Instance
 from minova.virt.driver import ComputeDriver
-from tests.cluster import wait_for
 from tests.integration.virt.guest_console import GuestConsole
 from tests.integration.virt.test_evacuation_by_the_api import Hosts, hosts
 from tests.integration.virt.test_guest import instance, load, remove_all
 from tests.integration.virt.test_server_actions import real_site
 from tests.servers.libvirtd import Libvirtd
+from tests.waiting import wait_for
 
 __all__ = ["hosts"]
 

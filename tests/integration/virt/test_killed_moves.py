@@ -15,8 +15,8 @@ import libvirt
 import pytest
 
 from minova.objects.servers.moves import MovePhase
-from tests.cluster import wait_for
 from tests.integration.virt.moving_cloud import Host, MovingCloud, MovingGuest, make_moving_cloud
+from tests.waiting import wait_for
 
 __all__ = ["make_moving_cloud"]
 pytestmark = [

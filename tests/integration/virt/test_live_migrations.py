@@ -15,10 +15,10 @@ from minova.objects.network.vif import filter_name, network_name, tap_name
 from minova.objects.servers.live_migration import GuestSide, LiveMode, LivePhase, LiveProgress
 from minova.objects.servers.states import PowerState
 from minova.virt.driver.domains import RowHost
-from tests.cluster import wait_for
 from tests.integration.virt.live_pair import Pair, Side, ignore, make_pair
 from tests.integration.virt.test_port_filters import vif
 from tests.servers.authority import Authority
+from tests.waiting import wait_for
 
 __all__ = ["make_pair"]
 IS_WHOLE = os.environ.get("MINOVA_MOVES") == "all"

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from minova.db.engine import Database
-from tests.cluster import wait_for
 from tests.integration.deployment import Deployment
 from tests.integration.virt.guest_console import GuestConsole
 from tests.integration.virt.live_pair import TICKS
 from tests.servers.libvirtd_peers import peers
+from tests.waiting import wait_for
 
 # There and back. In the third migration of a guest on a machine with a load of 20, its kernel has lost pages of memory, with
 # copied and with shared disks: QEMU 7.2 emulates the CPU here, and only QEMU moves memory.

@@ -13,9 +13,9 @@ import pytest
 import urllib3
 
 from minova.db.engine import Database
-from tests.cluster import wait_for
 from tests.integration.deployment import Deployment
 from tests.servers.libvirtd_peers import peers
+from tests.waiting import wait_for
 
 IS_WHOLE = os.environ.get("MINOVA_MOVES") == "all"
 pytestmark = pytest.mark.timeout(900)

@@ -15,8 +15,8 @@ from sqlalchemy import select
 from minova.cmd.commands import recovery
 from minova.db.models import InstanceAction
 from tests import backups
-from tests.cluster import wait_for
 from tests.integration.virt.moving_cloud import MovingCloud, MovingGuest, moving_cloud
+from tests.waiting import wait_for
 
 pytestmark = [
     pytest.mark.timeout(1200),

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 import libvirt
 import pytest
 
-from tests.cluster import wait_for
 from tests.integration.virt.moving_cloud import CLOSED, OPEN, MovingCloud, MovingGuest, make_moving_cloud
 from tests.servers.authority import Authority
+from tests.waiting import wait_for
 
 __all__ = ["make_moving_cloud"]
 pytestmark = [

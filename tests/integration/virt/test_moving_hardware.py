@@ -12,10 +12,10 @@ from pathlib import Path
 import libvirt
 import pytest
 
-from tests.cluster import wait_for
 from tests.integration.virt.moving_cloud import CLOSED, OPEN, MovingCloud, MovingGuest, make_moving_cloud
 from tests.integration.virt.test_numa_guests import PAGE_KB, on
 from tests.servers.huge_pages import huge_pages
+from tests.waiting import wait_for
 
 __all__ = ["make_moving_cloud"]
 pytestmark = [

@@ -24,10 +24,10 @@ from minova.virt.driver import ComputeDriver
 from minova.virt.libvirt.networking.repair import Repair
 from minova.virt.namespaces.host_networks import of_this_host
 from minova.virt.namespaces.network import network_of
-from tests.cluster import wait_for
 from tests.integration.virt.guest_console import GuestConsole
 from tests.integration.virt.test_guest import instance, load, remove_all
 from tests.servers.libvirtd import Libvirtd
+from tests.waiting import wait_for
 
 NETWORK = "7d1f0c52-0000-4000-8000-000000000001"
 SUBNET = VifSubnet(id="s", cidr="10.77.1.0/24", gateway_ip="10.77.1.1")

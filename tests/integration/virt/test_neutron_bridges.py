@@ -9,11 +9,11 @@ import pytest
 
 from minova.objects.network.vif import NEUTRON, Vif, VifAddress, VifSubnet, tap_name
 from minova.virt.driver import ComputeDriver
-from tests.cluster import wait_for
 from tests.integration.virt.guest_console import GuestConsole
 from tests.integration.virt.test_guest import instance, load, remove_all
 from tests.servers.libvirtd import Libvirtd
 from tests.servers.namespace import Namespace
+from tests.waiting import wait_for
 
 NETWORK = "7d1f0c52-0000-4000-8000-000000000001"
 BRIDGE, WIRES = f"brq{NETWORK[:11]}", "br-wires"

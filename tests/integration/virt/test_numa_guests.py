@@ -13,10 +13,10 @@ from minova.objects.catalogue.flavor import Flavor
 from minova.objects.hosts.numa import InstanceNUMACell, InstanceNUMATopology
 from minova.objects.servers.instance import Instance
 from minova.virt.driver import ComputeDriver
-from tests.cluster import wait_for
 from tests.integration.virt.test_guest import instance, load, remove_all
 from tests.servers.huge_pages import huge_pages
 from tests.servers.libvirtd import Libvirtd
+from tests.waiting import wait_for
 
 PAGE_KB = 2048
 NODE = re.compile(r"MINOVA-GUEST NODE (\d+) cpus=(\S*) memory_kb=(\d+)")

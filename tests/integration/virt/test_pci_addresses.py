@@ -13,10 +13,10 @@ from minova.objects.network.network import VLAN
 from minova.objects.network.vif import Vif, VifAddress, VifSubnet
 from minova.objects.servers.instance import Instance
 from minova.virt.driver import ComputeDriver
-from tests.cluster import wait_for
 from tests.integration.virt.guest_console import GuestConsole
 from tests.integration.virt.test_guest import instance, load, remove_all
 from tests.servers.libvirtd import Libvirtd
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(900)
 BRIDGE = "brvlan"

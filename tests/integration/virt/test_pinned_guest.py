@@ -11,12 +11,13 @@ import pytest
 from sqlalchemy import select
 
 from minova.db import models
-from tests.cluster import Cluster, wait_for
+from tests.cluster import Cluster
 from tests.integration.deployment import BIN
 from tests.integration.leftovers import leftovers_in_tables
 from tests.integration.virt.test_numa_guests import PAGE_KB, on
 from tests.servers.huge_pages import huge_pages
 from tests.servers.libvirtd import Libvirtd
+from tests.waiting import wait_for
 
 PINNED_MB = 128
 

@@ -19,11 +19,11 @@ from minova.objects.network.vif import Vif, VifAddress, VifRule, VifSubnet, netw
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 from minova.virt.driver import ComputeDriver
-from tests.cluster import wait_for
 from tests.integration.virt.guest_console import GuestConsole
 from tests.integration.virt.host_socket import metadata_service
 from tests.integration.virt.test_guest import instance, load, remove_all
 from tests.servers.libvirtd import Libvirtd
+from tests.waiting import wait_for
 
 NETWORK = str(uuid.uuid4())
 SUBNET = VifSubnet(id="s", cidr="10.77.3.0/24", gateway_ip="10.77.3.1")

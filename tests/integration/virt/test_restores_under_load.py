@@ -18,10 +18,10 @@ from sqlalchemy import make_url
 
 from minova import errors
 from minova.cmd.commands import recovery
-from tests.cluster import wait_for
 from tests.integration import preloaded
 from tests.integration.virt.moving_cloud import Life, MovingCloud, MovingGuest, moving_cloud
 from tests.servers.postgresql import PostgreSQL, Replica, client
+from tests.waiting import wait_for
 
 pytestmark = [
     pytest.mark.timeout(2400),

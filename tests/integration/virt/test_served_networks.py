@@ -22,10 +22,10 @@ from minova.virt.namespaces import dnsmasq
 from minova.virt.namespaces.kernel import within
 from minova.virt.namespaces.namespaces import NetworkNamespaces
 from minova.virt.namespaces.network import host_of, network_of
-from tests.cluster import wait_for
 from tests.security.test_local_networks import ask as talk
 from tests.security.test_local_networks import saying
 from tests.servers.veth_host import VethGuest, VethHost
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(120)
 NETWORK = str(uuid.uuid4())

@@ -8,11 +8,11 @@ from typing import Any
 import libvirt
 import pytest
 
-from tests.cluster import wait_for
 from tests.integration.leftovers import domains_and_disks
 from tests.integration.test_standalone import Standalone
 from tests.integration.virt.guest_console import GuestConsole
 from tests.servers.libvirtd import Libvirtd
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(600)
 

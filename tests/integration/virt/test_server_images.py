@@ -8,11 +8,11 @@ from pathlib import Path
 import libvirt
 import pytest
 
-from tests.cluster import wait_for
 from tests.integration.leftovers import domains_and_disks
 from tests.integration.test_full_disk import small_disk
 from tests.integration.virt.guest_console import GuestConsole
 from tests.integration.virt.test_server_actions import BOOT_ID, Site, real_site
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(600)
 

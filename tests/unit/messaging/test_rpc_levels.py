@@ -9,7 +9,7 @@ from minova import errors
 from minova.messaging import rpc_levels
 from minova.messaging.rpc_levels import CURRENT, RELEASED, Levels
 from minova.objects.hosts.service import SERVICE_VERSION
-from tests.cluster import wait_for
+from tests.waiting import wait_for
 
 
 def conf(**pins: str) -> Any:

@@ -10,7 +10,7 @@ import pytest
 
 from minova.messaging import rpc_listener
 from minova.messaging.rpc_listener import share_threads
-from tests.cluster import wait_for
+from tests.waiting import wait_for
 
 THREADS = 4
 

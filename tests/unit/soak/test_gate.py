@@ -2,8 +2,8 @@
 
 import threading
 
-from tests.cluster import wait_for
 from tests.soak.gate import Gate
+from tests.waiting import wait_for
 
 
 def entered(gate: Gate, *, alone: bool, leave: threading.Event) -> tuple[threading.Thread, threading.Event]:

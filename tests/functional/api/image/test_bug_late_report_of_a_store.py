@@ -9,8 +9,8 @@ from sqlalchemy import delete, select
 from minova.api.image.storage import store_reports
 from minova.db.models import Image, UnexpectedImage
 from minova.objects.hosts.cloud import LOST
-from tests.cluster import wait_for
 from tests.functional.api.conftest import Cloud
+from tests.waiting import wait_for
 
 # Seconds: less than a minute.
 SOON = 40.0

@@ -17,9 +17,9 @@ from minova.api.image.storage import recovery
 from minova.context import service_context
 from minova.db import quotas
 from minova.db.api_queries import images
-from tests.cluster import wait_for
 from tests.functional.api.conftest import Cloud, Json
 from tests.functional.api.image.test_images import REFUSED, files, make_old
+from tests.waiting import wait_for
 
 RAW = bytes(range(256)) * 4096
 OCTETS = {"Content-Type": "application/octet-stream"}
@@ -293,7 +293,7 @@ def test_headers_that_drip_are_left_at_the_deadline(open_cloud: Cloud) -> None:
                     peer.sendall(b"HTTP/1.1 200 OK\r\n")
                     while True:
                         peer.sendall(b"X: y\r\n")
-                        time.sleep(0.05)
+                        time.sleep(0.05)  # a server that never ends its answer
                 except OSError:
                     return
 

@@ -16,8 +16,8 @@ from minova.db.api_queries import images
 from minova.db.catalogue import image_token_keys
 from minova.db.models import ImageTokenKey
 from minova.image_tokens import LIFETIME, Keys, Right, sign
-from tests.cluster import wait_for
 from tests.functional.api.conftest import Cloud
+from tests.waiting import wait_for
 
 DATA = bytes(range(256)) * 16
 BASIC = {"Authorization": "Basic YWxpY2U6aGVycw=="}  # alice:hers

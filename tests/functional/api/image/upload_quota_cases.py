@@ -16,8 +16,8 @@ from minova.api.image.storage import recovery
 from minova.api.server import ApiService
 from minova.context import service_context
 from minova.db import quotas
-from tests.cluster import wait_for
 from tests.functional.api.conftest import Cloud, Json
+from tests.waiting import wait_for
 
 MB = 1 << 20
 LIMIT = 20

@@ -11,9 +11,9 @@ import pytest
 from minova import errors
 from minova.compute.images.tokens import ImageToken
 from minova.objects.catalogue.image import BootFile
-from tests.cluster import wait_for
 from tests.functional.compute.images.test_cache import DATA, cache, image, server
 from tests.functional.virt.image_server import ImageServer
+from tests.waiting import wait_for
 
 __all__ = ["server"]
 

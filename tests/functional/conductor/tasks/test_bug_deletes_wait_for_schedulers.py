@@ -10,9 +10,9 @@ import pytest
 from minova import errors
 from minova.cmd.startup.clients import SCHEDULE_TIMEOUT
 from minova.context import RequestContext
-from tests.cluster import wait_for
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request, request
 from tests.functional.conductor.threaded_conductor import threaded
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(120)
 CREATES = 96

@@ -7,7 +7,7 @@ import pytest
 from minova.api.listener import places
 from minova.api.listener.places import SLOW, RequestPlace, RequestPlaces
 from minova.errors import ServiceUnavailable
-from tests.cluster import wait_for
+from tests.waiting import wait_for
 
 
 class Clock:

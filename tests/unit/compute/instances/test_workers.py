@@ -67,7 +67,7 @@ def test_no_more_builds_at_once_than_configured(option: int, at_once: int) -> No
         gate = hypervisor.on_call = Gate()
         boot(manager, conductor, *"abcdef")
         wait_until(lambda: gate.inside == at_once)
-        time.sleep(0.05)
+        time.sleep(0.05)  # another build would begin meanwhile
         gate.open()
         wait_until(lambda: all(one.vm_state is VmState.ACTIVE for one in conductor.instances.values()))
         assert gate.most == at_once

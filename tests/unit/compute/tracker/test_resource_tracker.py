@@ -18,10 +18,10 @@ from minova.objects.catalogue.flavor import Overhead
 from minova.objects.requests.request_spec import HostLimits
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import TaskState, VmState
-from tests.cluster import wait_for
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute
 from tests.fakes.conductor import FakeConductor
 from tests.fakes.hypervisor import BlindHypervisor, Hypervisor
+from tests.waiting import wait_for
 
 
 def a_tracker(conductor: FakeConductor, hypervisor: Hypervisor) -> ResourceTracker:

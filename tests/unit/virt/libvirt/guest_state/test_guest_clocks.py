@@ -9,7 +9,7 @@ import pytest
 
 from minova.errors import HypervisorUnavailable
 from minova.virt.libvirt.guest_state.guest_clocks import TRIES, GuestClocks
-from tests.cluster import wait_for
+from tests.waiting import wait_for
 
 AGENT = "<devices><channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0'/></channel></devices>"
 
