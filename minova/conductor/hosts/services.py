@@ -374,17 +374,18 @@ class Services(ServicesApi, ServiceSettingsApi):
     def _ensure(self, session: Session, service: objects.Service) -> Service:
         at = self._worker.at()
         reason = None if self._enable_new or service.binary != COMPUTE else NEW_IS_DISABLED
+        least = self._least_version(session, service)
         row = services.ensure(session, service, at, self._worker.now(), disabled_reason=reason)
-        if service.binary == COMPUTE and service.version < row.version:
+        if service.binary == COMPUTE and service.version < max(row.version, least):
             LOG.warning(
-                "The compute of host %s registers with version %d, and had %d: other services do not follow it down. Before a "
-                "rollback set [upgrade_levels]",
-                *(row.host, service.version, row.version),
+                "The compute of host %s registers with version %d, and it or all others had %d: other services do not follow it "
+                "down. Before a rollback set [upgrade_levels]",
+                *(row.host, service.version, max(row.version, least)),
             )
         values = {
             "topic": service.topic,
             # A stolen host could say that it is old, and so take new actions from all others.
-            "version": max(service.version, row.version) if service.binary == COMPUTE else service.version,
+            "version": max(service.version, row.version, least) if service.binary == COMPUTE else service.version,
             "down_reason": service.down_reason and service.down_reason[:255],
         }
         if any(getattr(row, name) != value for name, value in values.items()):
@@ -392,6 +393,14 @@ class Services(ServicesApi, ServiceSettingsApi):
         # Host tables may have left out the host's nodes because there was no service.
         self._announce(session, row.host)
         return row
+
+    def _least_version(self, session: Session, service: objects.Service) -> int:
+        """Returns the lowest version of the other computes that live, if this one registers for the first time: a stolen host whose
+        service was deleted could register anew, as one of an older release.
+        """
+        if service.binary != COMPUTE or services.find(session, service.host, service.binary) is not None:
+            return 0
+        return services.lowest_versions(session, self._down_time).get(service.topic, 0)
 
     def _find(self, host: str, binary: str) -> _Known:
         service = self._known.get((host, binary))

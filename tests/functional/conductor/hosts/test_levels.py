@@ -1,7 +1,7 @@
 """Services register the release that they are of, and the lowest among the living ones is what others may send."""
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from minova import errors
 from minova.db.hosts import services
@@ -20,13 +20,21 @@ def register(harness: ConductorHarness, host: str, version: int) -> None:
     harness.conductor.register_service(CTX, service=service)
 
 
+def add_old(harness: ConductorHarness) -> None:
+    """A host that has registered before the others were upgraded."""
+    register(harness, "old", SERVICE_VERSION)
+    with harness.db.write() as session:
+        session.execute(update(Service).where(Service.host == "old").values(version=0))
+    harness.beat("old")
+
+
 def lowest(harness: ConductorHarness, topic: str) -> int:
     with harness.db.read() as session:
         return services.lowest_versions(session, 60.0)[topic]
 
 
 def test_the_lowest_version_among_living_services_counts(harness: ConductorHarness) -> None:
-    register(harness, "old", 0)
+    add_old(harness)
     assert lowest(harness, "compute") == 0
     for _ in range(7):
         harness.now += 10
@@ -40,6 +48,20 @@ def test_bug_a_compute_that_says_it_is_older_takes_nothing_from_others(harness: 
     """A stolen host made every new server action of the cloud answer 503."""
     register(harness, "a", 0)
     assert lowest(harness, "compute") == SERVICE_VERSION
+
+
+def test_bug_a_new_compute_that_says_it_is_older_takes_nothing_from_others(harness: ConductorHarness) -> None:
+    """A stolen host whose service an operator had deleted registered anew."""
+    with harness.db.read() as session:
+        (service_uuid,) = session.scalars(select(Service.uuid).where(Service.host == "a"))
+    harness.conductor.delete_service(CTX, service_uuid=service_uuid)
+    register(harness, "a", 0)
+    assert lowest(harness, "compute") == SERVICE_VERSION
+    # While others are older, too, nothing is lost: a rolling upgrade goes on.
+    with harness.db.write() as session:
+        session.execute(update(Service).where(Service.host == "b").values(version=0))
+    register(harness, "new", 0)
+    assert lowest(harness, "compute") == 0
 
 
 @pytest.mark.parametrize("binary", ["minova-compute", "minova-api", "x"])
