@@ -277,12 +277,12 @@ OPTS: list[cfg.Opt] = [
         "vif_plugging_timeout",
         default=300,
         min=0,
-        help="Seconds that a host waits until Neutron has wired the interfaces of a new server, before the guest runs. 0: it does not wait. Of the computes.",
+        help="Seconds that a compute waits for Neutron to wire the interfaces of a new server, before the guest runs. 0: it does not wait.",
     ),
     cfg.BoolOpt(
         "vif_plugging_is_fatal",
         default=True,
-        help="Whether a server fails whose interfaces are not wired in time; else its guest runs without. Of the computes.",
+        help="Fail a server whose interfaces are not wired in time. Otherwise its guest runs without them. Read by minova-compute.",
     ),
     cfg.IntOpt(
         "heal_instance_info_cache_interval",

@@ -12,7 +12,7 @@ OPTS: list[cfg.Opt] = [
         "virt_type",
         default="kvm",
         choices=["kvm", "qemu", "test"],
-        help="Domain type. Never guessed from the machine: /dev/kvm may be there and not work. `test` is for "
+        help="Domain type. minova does not guess it, because /dev/kvm may exist and not work. `test` is for "
         "test:///default.",
     ),
     cfg.StrOpt(
@@ -30,7 +30,7 @@ OPTS: list[cfg.Opt] = [
         "cpu_model_extra_flags",
         default=[],
         help="Features of the CPU that guests get in addition to those of its model, such as pcid or +pcid, or do not get, such as -mtrr. "
-        "Without effect on cpu_mode none, which is refused.",
+        "With cpu_mode none the compute does not start.",
     ),
     cfg.ListOpt(
         "hw_machine_type",
@@ -41,29 +41,29 @@ OPTS: list[cfg.Opt] = [
         "images_type",
         default="default",
         choices=["default", "qcow2", "raw"],
-        help="Format of new root disks: qcow2 (the default) stands on the cached image, raw is a copy of it. Disks that are there keep "
+        help="Format of new root disks: qcow2 (the default) is an overlay of the cached image, raw is a copy of it. Existing disks keep "
         "their format.",
     ),
     cfg.StrOpt(
         "rescue_image_id",
-        help="ID of the image with which servers are rescued if the request names none; unset: the server's own image, with which "
-        "the disk to rescue comes later (rescue_disk_delay). All users must see the image. Of minova-api.",
+        help="ID of the image with which servers are rescued if the request names none. All users must see it. Unset: the server's own "
+        "image, and the disk to rescue is attached later (rescue_disk_delay). Read by minova-api.",
     ),
     cfg.IntOpt(
         "rescue_disk_delay",
         default=120,
         min=0,
-        help="Seconds after which a guest that was rescued with its own image gets its own disk beside the rescue disk, or earlier, when its "
-        "agent is connected. A system that boots sees two disks with the same UUIDs, and may take the wrong one for its own.",
+        help="Seconds after which the disk to rescue is attached to a guest that was rescued with its own image; earlier if its agent is "
+        "connected. Both disks have the same UUIDs, so a system that has both when it boots may use the wrong one.",
     ),
     cfg.StrOpt(
         "rescue_kernel_id",
-        help="ID of the image with the kernel from which rescued servers boot; unset: that of the server's own image, if it has one. Of "
-        "minova-api.",
+        help="ID of the image with the kernel from which rescued servers boot; unset: that of the server's own image, if it has one. Read "
+        "by minova-api.",
     ),
     cfg.StrOpt(
         "rescue_ramdisk_id",
-        help="ID of the image with the ramdisk for that kernel; unset: that of the server's own image, if it has one. Of minova-api.",
+        help="ID of the image with the ramdisk for that kernel; unset: that of the server's own image, if it has one. Read by minova-api.",
     ),
     cfg.ListOpt(
         "disk_cachemodes",
@@ -137,20 +137,20 @@ OPTS: list[cfg.Opt] = [
         default=2048,
         min=128,
         max=1 << 20,
-        help="A guest's console log that is larger is emptied, and its end of this size kept as console.log.0. The compute "
+        help="Size from which a guest's console log is emptied; its last part, of this size, is kept as console.log.0. The compute "
         "looks every 10 s. It matters where libvirt runs without virtlogd; virtlogd's own limit (max_size) is as large.",
     ),
     cfg.IntOpt(
         "device_detach_attempts",
         default=8,
         min=1,
-        help="How often a guest that runs is asked to let go of an interface that is detached.",
+        help="Attempts to detach an interface from a running guest.",
     ),
     cfg.IntOpt(
         "device_detach_timeout",
         default=20,
         min=1,
-        help="Seconds that it has for that each time.",
+        help="Seconds that the guest has for each attempt to release the interface.",
     ),
     cfg.IntOpt(
         "wait_soft_reboot_seconds",

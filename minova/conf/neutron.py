@@ -10,7 +10,7 @@ OPTS: list[cfg.Opt] = [
         default="minova",
         choices=["minova", "neutron"],
         help="Which service has the networks of new servers: minova's own, or a Neutron beside minova, which needs auth_type and the options of that "
-        "plugin of keystoneauth in this section. Of minova-api and the conductors; servers keep the interfaces that they have.",
+        "plugin of keystoneauth in this section. Read by minova-api and the conductors. Existing servers keep their interfaces.",
     ),
     cfg.StrOpt("service_type", default="network", help="Of Neutron in the catalog."),
     cfg.StrOpt("service_name", help="Of Neutron in the catalog, if there are several."),

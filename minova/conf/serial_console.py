@@ -30,6 +30,6 @@ OPTS: list[cfg.Opt] = [
         "base_url",
         default="ws://127.0.0.1:6080/",
         schemes=["ws", "wss"],
-        help="Address of minova-consoleproxy for terminals. Of minova-api.",
+        help="Address of minova-consoleproxy for terminals. Read by minova-api.",
     ),
 ]

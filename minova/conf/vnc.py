@@ -20,6 +20,6 @@ OPTS: list[cfg.Opt] = [
         "novncproxy_base_url",
         default="http://127.0.0.1:6080/vnc_lite.html",
         schemes=["http", "https"],
-        help="Address of the page of noVNC, as browsers reach minova-consoleproxy. Of minova-api.",
+        help="Address of the page of noVNC, as browsers reach minova-consoleproxy. Read by minova-api.",
     ),
 ]
