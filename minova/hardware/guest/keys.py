@@ -130,7 +130,11 @@ IMAGE_KEYS = _entries(
     (Fate.REQUIRED, "`COMPUTE_EPHEMERAL_ENCRYPTION`", "hw_ephemeral_encryption"),
     (Fate.REQUIRED, "`COMPUTE_EPHEMERAL_ENCRYPTION_LUKS`", "hw_ephemeral_encryption_format"),
     (Fate.GIVEN, "`controller` of SCSI disks", "hw_scsi_model"),
-    (Fate.GIVEN, "rescues with this image: `disk` behind the others, with `boot`", "hw_rescue_bus hw_rescue_device"),
+    (
+        Fate.GIVEN,
+        "rescues with this image: `disk` behind the others, with `boot`. A rescue gets 400 for `floppy`, `fs`, `lun` and buses without disks",
+        "hw_rescue_bus hw_rescue_device",
+    ),
     (Fate.GIVEN, "`os/bootmenu`", "hw_boot_menu"),
     (Fate.GIVEN, "`os/kernel`, `os/initrd`: images whose files QEMU loads", "kernel_id ramdisk_id"),
     (Fate.GIVEN, "`os/cmdline`; it needs `kernel_id`", "os_command_line"),
