@@ -14,12 +14,13 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.conductor.tasks.unknown_times import begin_unknown
 from minova.conductor.tasks.worker import TaskWorker
 from minova.db import purge
 from minova.db.networks import ports
 from minova.db.quotas import give
 from minova.db.recovery import cloud
-from minova.db.servers import request_specs, tasks
+from minova.db.servers import request_specs, tasks, unknown_times
 from minova.placement import changes
 from minova.placement.allocations import claims
 
@@ -55,7 +56,7 @@ class Purge:
 
     def purge(self) -> None:
         """Remove rows that are older than their retention."""
-        self._begin_unknown_terms()
+        self._begin_unknown_times()
         self._apply(self._rules())
 
     def trim_host_changes(self) -> None:
@@ -76,7 +77,7 @@ class Purge:
 
     def purge_history(self) -> None:
         """Remove ended migrations, actions and faults of instances that exist or were deleted recently."""
-        self._begin_unknown_terms()
+        self._begin_unknown_times()
         seconds = float(self._conf.history_retention)
         before = self._earlier(seconds)
 
@@ -166,9 +167,9 @@ class Purge:
         with self._worker.db.read() as session:
             return tasks.first_worker(session, self._now()) == self._worker.id
 
-    def _begin_unknown_terms(self) -> None:
+    def _begin_unknown_times(self) -> None:
         if self._is_first():
-            self._worker.run(lambda session: purge.begin_unknown_terms(session, self._now()))
+            begin_unknown(self._worker, unknown_times.OF_RECORDS)
 
     def _earlier(self, seconds: float) -> datetime:
         """Returns the time of people so many seconds ago, by whichever clock is behind: this conductor's or the database's. For

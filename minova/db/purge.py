@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, and_, delete, exists, func, insert, select, true, update
+from sqlalchemy import ColumnElement, delete, func, insert, select
 from sqlalchemy.orm import Session
 
 from minova.db.models import (
@@ -30,20 +30,6 @@ class PurgedRows(NamedTuple):
 
     instances: int
     consumers: list[str]
-
-
-def begin_unknown_terms(session: Session, now: ColumnElement[float]) -> None:
-    """The retention of rows without a time of the cloud clock, which a release before has written, begins now."""
-    lacking = (
-        (Instance, "deleted_since", Instance.deleted_at.is_not(None)),
-        (ExecutedMessage, "executed_since", true()),
-        (Migration, "changed_at", true()),
-    )
-    for model, name, condition in lacking:
-        lacks = and_(condition, getattr(model, name).is_(None))
-        if session.scalar(select(exists().where(lacks))):
-            table: Any = model.__table__
-            session.connection().execute(update(table).where(lacks).values({name: now}))
 
 
 def deleted_instances(session: Session, before: ColumnElement[float], limit: int, at: datetime) -> PurgedRows:

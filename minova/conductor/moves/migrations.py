@@ -110,17 +110,9 @@ class Migrations(MoveReportsApi):
         self, session: Session, instance: Instance, migration: Migration, chosen: Selection, claim_number: int
     ) -> None:
         transfer(session, instance.uuid, migration.uuid, self._worker.now())
-        claim = claims.AllocationClaim(
-            consumer_uuid=instance.uuid,
-            claim_number=claim_number,
-            provider_uuid=chosen.provider_uuid,
-            resources=chosen.allocation,
-            project_id=instance.project_id,
-            user_id=instance.user_id,
-        )
-        refused = claims.claim(session, [claim], self._worker.now())
-        if refused:
-            raise errors.ComputeResourcesUnavailable(refused[instance.uuid])
+        refusal = claims.claim_selection(session, instance, chosen, claim_number, self._worker.now())
+        if refusal is not None:
+            raise errors.ComputeResourcesUnavailable(refusal)
 
     def claim_move(self, ctx: RequestContext, migration: Migration, node: ComputeNode) -> Migration:
         def work(session: Session) -> Migration:

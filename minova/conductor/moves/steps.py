@@ -333,15 +333,7 @@ class MoveSteps(MovePhasesApi):
         return None if message is None else self._dispatch(move, message)
 
     def _claimed(self, session: Session, move: LockedMove, where: Selection, claim_number: int) -> bool:
-        claim = claims.AllocationClaim(
-            consumer_uuid=move.uuid,
-            claim_number=claim_number,
-            provider_uuid=where.provider_uuid,
-            resources=where.allocation,
-            project_id=move.instance.project_id,
-            user_id=move.instance.user_id,
-        )
-        return not claims.claim(session, [claim], self._worker.now())
+        return claims.claim_selection(session, move.instance, where, claim_number, self._worker.now()) is None
 
     def _with_destination(self, session: Session, migration: Migration, chosen: Selection) -> Migration:
         """Returns the migration with this destination, as the next attempt. What it needs there is fitted anew."""

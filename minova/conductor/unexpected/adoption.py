@@ -235,7 +235,7 @@ def _columns(guest: UnexpectedGuest, record: GuestRecord, node: str) -> dict[str
         "attempt": attempt_of(guest, record),
         "vm_state": vm_state_of(power_state_of(guest.mark.power_state), instance.vm_state).value,
         "task_state": None,
-        # The row's may be of an earlier soft deletion. The time begins now: see `removal_terms`.
+        # The row's may be of an earlier soft deletion. The time begins now: see `tasks/unknown_times.py`.
         "soft_deleted_since": None,
         "power_state": guest.mark.power_state,
         "flavor": instance.flavor,

@@ -8,7 +8,6 @@ import msgspec
 from sqlalchemy import (
     ColumnElement,
     Select,
-    and_,
     bindparam,
     case,
     exists,
@@ -105,11 +104,6 @@ _ON_HOST = _WHOLE.with_only_columns(
 _ON_NODE = _ON_HOST.where(Instance.node == bindparam("on_node"))
 _BY_UUID = _WHOLE.where(in_list(Instance.uuid))
 _TABLE: Any = Instance.__table__
-# Times of the cloud clock, and which rows lack them.
-_TERMS = tuple(
-    (name, and_(_TABLE.c.vm_state == state.value, _TABLE.c.deleted_at.is_(None), _TABLE.c[name].is_(None)))
-    for name, state in (("shelved_since", VmState.SHELVED), ("soft_deleted_since", VmState.SOFT_DELETED))
-)
 _LOCK = (
     select(
         *(
@@ -314,16 +308,6 @@ def shelved_before(session: Session, before: ColumnElement[float]) -> list[str]:
         Instance.shelved_since <= before,
     )
     return list(session.scalars(query.order_by(Instance.uuid)))
-
-
-def has_unknown_terms(session: Session) -> bool:
-    """Whether rows of an earlier release lack the cloud clock's time since which they are shelved or soft-deleted."""
-    return bool(session.scalar(select(exists().where(or_(*(lacks for _, lacks in _TERMS))))))
-
-
-def begin_unknown_terms(session: Session, now: ColumnElement[float]) -> None:
-    for name, lacks in _TERMS:
-        session.connection().execute(update(_TABLE).where(lacks).values({name: now}))
 
 
 class IdleInstance(NamedTuple):

@@ -8,14 +8,15 @@ left.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.db.models import Allocation, Consumer
+from minova.objects.requests.request_spec import Selection
 from minova.placement import changes
 from minova.placement.allocations import rows
 from minova.placement.allocations.group_policies import GroupPolicies
@@ -36,6 +37,32 @@ class AllocationClaim(msgspec.Struct, frozen=True, kw_only=True):
     resources: dict[str, int]
     project_id: str = ""
     user_id: str = ""
+
+
+class Owned(Protocol):
+    """A server, with its owners."""
+
+    @property
+    def uuid(self) -> str: ...
+    @property
+    def project_id(self) -> str: ...
+    @property
+    def user_id(self) -> str: ...
+
+
+def claim_selection(
+    session: Session, server: Owned, selected: Selection, claim_number: int, now: ColumnElement[float]
+) -> str | None:
+    """Claims for the server what a scheduler has selected before, such as an alternate. Returns why that is refused; None: it is claimed."""
+    new_claim = AllocationClaim(
+        consumer_uuid=server.uuid,
+        claim_number=claim_number,
+        provider_uuid=selected.provider_uuid,
+        resources=selected.allocation,
+        project_id=server.project_id,
+        user_id=server.user_id,
+    )
+    return claim(session, [new_claim], now).get(server.uuid)
 
 
 def claim(

@@ -20,7 +20,6 @@ from oslo_config import cfg
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.conductor.actions import removal_terms
 from minova.conductor.actions.engine.in_progress import LockedAction
 from minova.conductor.actions.engine.kind import ActionKind, ActionRequest
 from minova.conductor.actions.engine.payload import ActionPayload
@@ -30,13 +29,14 @@ from minova.conductor.quotas import Quotas
 from minova.conductor.servers.finish import announce_hosts, confirm_finished_move, servers_quota
 from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.servers.terminate import Terminate
+from minova.conductor.tasks.unknown_times import begin_unknown
 from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext, service_context
 from minova.contracts.conductor.api.servers import DeleteServersApi
 from minova.db import quotas
 from minova.db.recovery import unexpected
 from minova.db.servers import actions as action_rows
-from minova.db.servers import instances, state_changes
+from minova.db.servers import instances, state_changes, unknown_times
 from minova.db.servers.instances import LockedInstance
 from minova.objects.actions.deletion import RESTORE, SOFT_DELETE
 from minova.objects.actions.shelving import SHELVE_OFFLOAD
@@ -112,7 +112,7 @@ class Deletions(DeleteServersApi):
         interval = float(self._conf.reclaim_instance_interval)
         if interval <= 0:
             return
-        removal_terms.begin_unknown(self._worker)
+        begin_unknown(self._worker, unknown_times.OF_SERVERS)
         with self._worker.db.read() as session:
             over = instances.soft_deleted(session, self._worker.now() - interval)
             newer = unexpected.newer_among(session, over)

@@ -23,7 +23,6 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.backoff import Backoff
 from minova.codecs import Decoder
-from minova.conductor.actions import removal_terms
 from minova.conductor.actions.engine.in_progress import Ending, LockedAction, context_of, locked_instance
 from minova.conductor.actions.engine.kind import ActionKind, ActionRequest, EveryKind, parsed
 from minova.conductor.actions.engine.payload import ActionPayload, decoded
@@ -36,12 +35,13 @@ from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.servers.present_needs import needs_now
 from minova.conductor.servers.server_images import columns_without_shelved_image, has_shelved_image, remove_image
 from minova.conductor.tasks.pools import WorkKind
+from minova.conductor.tasks.unknown_times import begin_unknown
 from minova.conductor.tasks.worker import TaskWorker
 from minova.context import service_context
 from minova.db.catalogue import images
 from minova.db.recovery import unexpected
 from minova.db.servers import actions as action_rows
-from minova.db.servers import guest_secrets, instances, migrations, request_specs, state_changes, tasks
+from minova.db.servers import guest_secrets, instances, migrations, request_specs, state_changes, tasks, unknown_times
 from minova.db.servers.instances import LockedInstance
 from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.actions.shelving import SHELVE, SHELVE_OFFLOAD, UNSHELVE
@@ -260,7 +260,7 @@ class ShelvedOffloads:
         seconds = float(self._conf.shelved_offload_time)
         if seconds < 0:
             return
-        removal_terms.begin_unknown(self._worker)
+        begin_unknown(self._worker, unknown_times.OF_SERVERS)
         with self._worker.db.read() as session:
             due = instances.shelved_before(session, self._worker.now() - seconds)
             newer = unexpected.newer_among(session, due)

@@ -169,18 +169,10 @@ class FailedAttempts:
         return builds_of(session, [task])
 
     def _claimed(self, session: Session, locked: LockedInstance, where: Selection, claim_number: int) -> bool:
-        claim = allocations.AllocationClaim(
-            consumer_uuid=locked.uuid,
-            claim_number=claim_number,
-            provider_uuid=where.provider_uuid,
-            resources=where.allocation,
-            project_id=locked.project_id,
-            user_id=locked.user_id,
-        )
-        refused = allocations.claim(session, [claim], self._worker.now())
-        if refused:
-            LOG.info("Alternate %s of instance %s is full: %s", where.host, locked.uuid, refused[locked.uuid])
-        return not refused
+        refusal = allocations.claim_selection(session, locked, where, claim_number, self._worker.now())
+        if refusal is not None:
+            LOG.info("Alternate %s of instance %s is full: %s", where.host, locked.uuid, refusal)
+        return refusal is None
 
     def _verdict(self, session: Session, task: Task, failure: Failure, retriable: bool) -> Failure:
         """Returns the final failure, which distinguishes too many attempts, no host left, and a build that is not
