@@ -163,6 +163,16 @@ def history_of(kind: Any) -> History | None:
     return next((_HISTORIES[parent] for parent in parents if parent in _HISTORIES), None)
 
 
+def require_no_fields(value: Any) -> None:
+    """Raises BadRequest, with Nova's text, if the value of an action that has no fields in this version is an object with fields. As in Nova, any
+    other value is ignored.
+    """
+    if isinstance(value, Mapping) and value:
+        raise errors.BadRequest(
+            f"Additional properties are not allowed ('{str(next(iter(value)))[:64]}' was unexpected)"
+        )
+
+
 # -- bodies ------------------------------------------------------------------------------------------------------------
 
 Check: TypeAlias = Callable[[Any, Version, str], None]

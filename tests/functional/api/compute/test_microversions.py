@@ -234,7 +234,8 @@ def test_a_lock_has_a_reason_from_2_73_on(stocked: Cloud, server: str) -> None:
         found = stocked.get(server, **at("2.73"))["server"]
         return found["locked"], found["locked_reason"]
 
-    assert ask("2.72", {"lock": {"locked_reason": "x"}}) == 202
+    assert ask("2.72", {"lock": {"locked_reason": "x"}}) == 400
+    assert ask("2.72", {"lock": {}}) == 202
     assert shown() == (True, None)
     assert ask("2.73", {"unlock": None}) == 202
     assert shown() == (False, None)

@@ -13,7 +13,7 @@ from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers.actions.completion import ActionStart, Complete
 from minova.api.compute.servers.new_server import Text255
 from minova.api.http.call import Call
-from minova.api.http.microversions import History, added, changed, removed
+from minova.api.http.microversions import History, added, changed, removed, require_no_fields
 from minova.api.http.structs import Boolean, is_true
 from minova.codecs import Decoder
 from minova.db.api_queries import services as read_services
@@ -48,7 +48,7 @@ class MigrateArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 _MIGRATE = Decoder(MigrateArguments)
 BODY_HISTORY = History(
     MigrateArguments,
-    added("2.56", "host", note="before, what stands beside the action is not looked at"),
+    added("2.56", "host", note="before, the value is null or an empty object"),
     title="migrate",
 )
 LIVE_HISTORY = History(
@@ -119,7 +119,10 @@ def _migrate(
 
 def _host(call: Call) -> str | None:
     body = call.body[MIGRATE.key]
-    if body is None or not (call.since("2.56") or call.shows_all):
+    if body is None:
+        return None
+    if not (call.since("2.56") or call.shows_all):
+        require_no_fields(body)
         return None
     try:
         return _MIGRATE.from_builtins(body).host

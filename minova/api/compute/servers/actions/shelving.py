@@ -13,7 +13,7 @@ from minova.api.compute.servers.actions.completion import ActionStart, Complete
 from minova.api.compute.servers.new_server import Text255, Zone
 from minova.api.compute.servers.placement_request import check_zone
 from minova.api.http.call import Call
-from minova.api.http.microversions import History, added, changed
+from minova.api.http.microversions import History, added, changed, require_no_fields
 from minova.codecs import Decoder
 from minova.db.api_queries import availability_zones
 from minova.db.api_queries import services as read_services
@@ -38,7 +38,7 @@ class UnshelveArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 _ARGUMENTS = Decoder(UnshelveArguments)
 BODY_HISTORY = History(
     UnshelveArguments,
-    added("2.77", "availability_zone", note="before, what stands beside the action is not looked at"),
+    added("2.77", "availability_zone", note="before, the value is null or an empty object"),
     added("2.91", "host", note="for administrators"),
     changed("2.91", "availability_zone", note="may be null: the server is no longer pinned to a zone"),
     title="unshelve",
@@ -64,7 +64,10 @@ def _destination(
     host.
     Raises Conflict if the host is not in the zone that the request names or that the server is pinned to.
     """
-    if body is None or not (call.since("2.77") or call.shows_all):
+    if body is None:
+        return {}
+    if not (call.since("2.77") or call.shows_all):
+        require_no_fields(body)
         return {}
     destination = _checked(call, body)
     zone, host = destination.availability_zone, destination.host
@@ -92,12 +95,12 @@ def _checked(call: Call, body: Any) -> UnshelveArguments:
         raise errors.BadRequest(f"Invalid input for unshelve: {error}") from None
     if destination == UnshelveArguments():
         raise errors.BadRequest("Invalid input for unshelve: it must be null, or name an availability_zone or a host")
-    if not (call.since("2.91") or call.shows_all) and (
-        destination.host is not msgspec.UNSET or destination.availability_zone is None
-    ):
-        raise errors.BadRequest(
-            "Invalid input for unshelve: before 2.91 it takes nothing but the name of an availability_zone"
-        )
+    if call.since("2.91") or call.shows_all:
+        return destination
+    if destination.host is not msgspec.UNSET:
+        raise errors.BadRequest("Additional properties are not allowed ('host' was unexpected)")
+    if destination.availability_zone is None:
+        raise errors.BadRequest("Invalid input for unshelve: before 2.91 its availability_zone is a name")
     return destination
 
 

@@ -10,7 +10,7 @@ from minova import errors
 from minova.api.compute.collaborators import ComputeApiCollaborators
 from minova.api.compute.servers import servers
 from minova.api.http.call import Call
-from minova.api.http.microversions import History, added
+from minova.api.http.microversions import History, added, require_no_fields
 from minova.api.policies.enforcer import Target
 from minova.codecs import Decoder
 from minova.objects.servers.server_changes import ADMIN, OWNER, ServerChanges
@@ -33,12 +33,14 @@ _RESET_STATE = Decoder(ResetState, strict=False)
 
 
 def set_lock(lock: bool, api: ComputeApiCollaborators, call: Call, arguments: Any) -> None:
-    """Locks or unlocks the server. Until 2.72 the value of the action's key is ignored.
+    """Locks or unlocks the server.
 
-    Raises Forbidden if an administrator has locked the server and the caller is a user of its project.
+    Raises BadRequest for a reason before 2.73, Forbidden if an administrator has locked the server and the caller is a user of its project.
     """
     reason = None
-    if lock and call.has(BODY_HISTORY, "locked_reason") and arguments is not None:
+    if lock and not call.has(BODY_HISTORY, "locked_reason"):
+        require_no_fields(arguments)
+    elif lock and arguments is not None:
         try:
             reason = _LOCK.from_builtins(arguments).locked_reason
         except msgspec.ValidationError as error:

@@ -67,7 +67,7 @@ def test_neither_the_own_flavor_nor_a_smaller_disk_is_a_resize(server: Server) -
 
 @pytest.mark.parametrize(
     ("version", "body", "host"),
-    [("2.1", None, None), ("2.55", {"host": "h1"}, None), ("2.56", None, None), ("2.56", {"host": "h1"}, "h1")],
+    [("2.1", None, None), ("2.55", {}, None), ("2.56", None, None), ("2.56", {"host": "h1"}, "h1")],
 )
 def test_a_migration_names_its_host_from_2_56_on(server: Server, version: str, body: Any, host: str | None) -> None:
     add_host(server.cloud, "h1")

@@ -48,8 +48,7 @@ def test_an_offload_takes_nothing(stocked: Cloud) -> None:
     ("version", "body", "sent"),
     [
         ("2.1", None, {}),
-        # Not looked at before 2.77.
-        ("2.76", {"availability_zone": "nowhere"}, {}),
+        ("2.76", {}, {}),
         ("2.77", None, {}),
         ("2.77", {"availability_zone": "nova"}, {"availability_zone": "nova"}),
         ("2.91", {"availability_zone": None}, {"availability_zone": None}),
@@ -79,8 +78,10 @@ def test_bug_unshelve_drops_the_host_that_minova_names(stocked: Cloud) -> None:
 @pytest.mark.parametrize(
     ("version", "body", "status", "message"),
     [
+        ("2.76", {"availability_zone": "nova"}, 400, "'availability_zone' was unexpected"),
+        ("2.1", {"host": "nosuch"}, 400, "'host' was unexpected"),
         ("2.77", {}, 400, "must be null, or name"),
-        ("2.77", {"host": "h1"}, 400, "before 2.91"),
+        ("2.77", {"host": "h1"}, 400, "'host' was unexpected"),
         ("2.77", {"availability_zone": None}, 400, "before 2.91"),
         ("2.91", {}, 400, "must be null, or name"),
         ("2.91", {"node": "h1"}, 400, "node"),
