@@ -40,11 +40,11 @@ class Outage:
         # When each kind of reason was logged last.
         self._logged: dict[str, float] = {}
 
-    def failed(self, reason: object) -> None:
+    def failed(self, reason: object, kind: str | None = None) -> None:
         """Logs the first failure, the first one for another reason, and one each ten minutes for each reason, as a warning;
-        other failures are counted and logged at debug level.
+        other failures are counted and logged at debug level. Reasons of one `kind` count as one; by default its text without numbers.
         """
-        kind = _NUMBERS.sub("", str(reason))
+        kind = _NUMBERS.sub("", str(reason)) if kind is None else kind
         with self._lock:
             self._failures += 1
             self._last = now = self._ticks()
@@ -68,6 +68,11 @@ class Outage:
         """Returns whether the outage continues and the last failure was less than `seconds` ago."""
         with self._lock:
             return self._since is not None and self._ticks() - self._last < seconds
+
+    def began_within(self, seconds: float) -> bool:
+        """Returns whether the outage continues and began less than `seconds` ago, or there is none."""
+        since = self._since
+        return since is None or self._ticks() - since < seconds
 
     def ended_within(self, seconds: float) -> bool:
         """Returns whether an outage ended less than `seconds` ago."""

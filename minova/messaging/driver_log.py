@@ -21,6 +21,8 @@ LOG = logging.getLogger(__name__)
 OUTAGE = Outage("The message broker", LOG, gauge="broker")
 # Seconds after the end of an outage.
 LATE = 5.0
+# Seconds in which all connections notice that the broker ends them.
+BURST = 5.0
 
 _DRIVER = "oslo.messaging._drivers.impl_rabbit"
 # What the driver logs for each connection at each try, with the reason.
@@ -45,6 +47,12 @@ _WORDS = {
     "<RecoverableConnectionError: unknown error>": "the connection is broken",
     "the broker does not answer": "timed out",  # of a heartbeat
 }
+
+# How connections break that were open when the broker went away. Each sees another part of the same end.
+_BROKEN = re.compile(
+    r"CONNECTION_FORCED|connection is broken|EOF|BAD_LENGTH|[Bb]roken pipe|EPIPE|reset by peer|ECONNRESET"
+    r"|[Ss]erver unexpectedly closed|[Ss]ocket closed|connection already closed|Bad frame read"
+)
 
 BROKER_ERRORS = (
     oslo_messaging.MessageDeliveryFailure,
@@ -101,6 +109,13 @@ def reason_of(error: object) -> str:
     return _WORDS.get(text) or _OPERATION.sub("", text)
 
 
+def failed(error: object) -> None:
+    """Notes a failure of the broker. When an outage begins, broken connections are one reason."""
+    reason = reason_of(error)
+    is_broken = _BROKEN.search(reason) is not None and OUTAGE.began_within(BURST)
+    OUTAGE.failed(reason, kind="broken" if is_broken else None)
+
+
 def _is_something_else(record: logging.LogRecord) -> bool:
     text = record.getMessage()
     found = _LINES.match(text) if record.levelno >= logging.WARNING else None
@@ -109,5 +124,5 @@ def _is_something_else(record: logging.LogRecord) -> bool:
     # Another thread names the reason of a failed heartbeat. Connections that have not been used since the outage ended notice it late;
     # if the broker is away again, they will say so once more.
     if found["heartbeat"] is None and not OUTAGE.ended_within(LATE):
-        OUTAGE.failed(reason_of(found[0]))
+        failed(found[0])
     return False

@@ -175,7 +175,7 @@ class Proxy:
                 try:
                     return self._sent(method, ctx, version, sent)
                 except _BrokerAway as away:
-                    OUTAGE.failed(driver_log.reason_of(away.cause))
+                    driver_log.failed(away.cause)
                     if not self._patient:
                         # Names of methods and the address of the broker are only in the log, because this text reaches users.
                         LOG.debug("%s could not be delivered: %s", method.name, away.cause)

@@ -45,6 +45,37 @@ def test_an_outage_of_all_connections_is_a_line_for_each_reason(caplog: pytest.L
     assert third.startswith("The message broker answers again after ")
 
 
+FORCED = "(0, 0): (320) CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
+BROKEN = (
+    FORCED,
+    "Server unexpectedly closed connection",
+    "[Errno 104] Connection reset by peer",
+    "[Errno 32] Broken pipe",
+    "[SSL: BAD_LENGTH] bad length (_ssl.c:2427)",
+    "EOF occurred in violation of protocol (_ssl.c:2393)",
+    "<RecoverableConnectionError: unknown error>",
+)
+
+
+def test_bug_stop_of_the_broker_was_a_line_for_each_end_of_a_connection(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(OUTAGE, "_ticks", lambda: now)
+    for number, reason in enumerate(BROKEN):
+        DRIVER.error(UNREACHABLE, ID, "127.0.0.1", 40000 + number, reason, 1)
+    now = 102.0
+    DRIVER.error(UNREACHABLE, ID, "127.0.0.1", 40001, "[Errno 111] ECONNREFUSED", 1)
+    now = 160.0
+    # A reason of its own: no connection was open any more.
+    DRIVER.error(UNREACHABLE, ID, "127.0.0.1", 40001, "EOF occurred in violation of protocol (_ssl.c:992)", 1)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"The message broker does not answer: {FORCED}",
+        "The message broker has not answered for 2 s: [Errno 111] ECONNREFUSED",
+        "The message broker has not answered for 60 s: EOF occurred in violation of protocol (_ssl.c:992)",
+    ]
+
+
 def test_connection_that_notices_the_outage_after_its_end_begins_no_other_one(caplog: pytest.LogCaptureFixture) -> None:
     OUTAGE.failed("refused")
     OUTAGE.answered()
