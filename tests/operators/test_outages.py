@@ -10,8 +10,8 @@ from tests.operators.cloud import CONTROLLER_SERVICES, Cloud, said
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(3600)
-# A service stops within ten seconds whatever is out of reach; systemctl and a slow machine have their part.
-STOPS_WITHIN = 20.0
+# Whatever is out of reach.
+STOPS_WITHIN = 10.0
 # Warnings and errors of a service in an outage: its begin, "refused", its end, and calls that have no answer; not one for each try.
 LINES = 6
 LOUD = re.compile(r" (WARNING|ERROR|CRITICAL) ")
