@@ -21,7 +21,7 @@ RULES: tuple[PolicyRule, ...] = rules(
     ("get_floatingip", READER, "List floating addresses: there are none."),
     ("get_rbac_policy", READER, "List RBAC policies: there are none."),
     ("get_service_provider", EVERY_USER, "List providers of further network services: there are none."),
-    ("get_quota", ADMIN, "Show the limits of a project."),
+    ("get_quota", ADMIN, "List the limits of projects, and show those of another project."),
     ("update_quota", ADMIN, "Change the limits of a project."),
     ("delete_quota", ADMIN, "Give a project the default limits again."),
     ("create_network", MEMBER, "Create a network."),

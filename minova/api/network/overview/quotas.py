@@ -13,6 +13,7 @@ from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.network.answers import LimitsAnswer, ProjectLimitsAnswer, UsageAnswer
 from minova.api.network.collaborators import NetworkApiCollaborators
+from minova.api.policies.base import AUTHENTICATED
 from minova.api.policies.enforcer import Target
 from minova.db import models, quotas
 
@@ -31,6 +32,7 @@ NAMES = {
     "rbac_policy": "rbac_policy",
 }
 LONGEST_ID = 255
+READ = "get_quota"
 
 Limit = Annotated[int, msgspec.Meta(ge=-1, le=0x7FFFFFFF)]
 
@@ -73,13 +75,13 @@ def list_quotas(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
 
 
 def show(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
-    project_id = _project(call)
+    project_id = _readable_project(call)
     with api.db.read() as session:
         return {"quota": _of(api, session, project_id)}
 
 
 def show_default(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
-    _project(call)
+    _readable_project(call)
     with api.db.read() as session:
         limits = quotas.defaults(session, api.conf)
     return {"quota": {name: limits[own] for name, own in NAMES.items()}}
@@ -87,7 +89,7 @@ def show_default(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
 
 def details(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     """Returns the limits with the usage."""
-    project_id = _project(call)
+    project_id = _readable_project(call)
     with api.db.read() as session:
         limits = _of(api, session, project_id)
         used = quotas.current_usages(session, project_id)
@@ -119,11 +121,26 @@ def _of(api: NetworkApiCollaborators, session: Session, project_id: str) -> dict
 
 
 def _project(call: Call) -> str:
-    """Returns the project in the path. Raises Forbidden if the policy does not permit it."""
+    """Returns the project in the path. Raises Forbidden if the policy of the route does not permit it."""
+    project_id = _in_path(call)
+    call.require_for(Target(project_id=project_id))
+    return project_id
+
+
+def _readable_project(call: Call) -> str:
+    """Returns the project in the path. As in Neutron, every user may read the limits of the own project. Raises Forbidden for another one if
+    the policy does not permit it.
+    """
+    project_id = _in_path(call)
+    if project_id != call.ctx.project_id:
+        call.require(READ, Target(project_id=project_id))
+    return project_id
+
+
+def _in_path(call: Call) -> str:
     project_id = call.path["project_id"]
     if len(project_id) > LONGEST_ID or not project_id.isprintable():
         raise errors.BadRequest(f"Invalid project id: it must have {LONGEST_ID} printable characters at most.")
-    call.require_for(Target(project_id=project_id))
     return project_id
 
 
@@ -131,24 +148,24 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="GET",
         path="/v2.0/quotas",
-        rule="get_quota",
+        rule=READ,
         handler=list_quotas,
         answer={"quotas": list[ProjectLimitsAnswer]},
     ),
     Route(
-        method="GET", path="/v2.0/quotas/{project_id}", rule="get_quota", handler=show, answer={"quota": LimitsAnswer}
+        method="GET", path="/v2.0/quotas/{project_id}", rule=AUTHENTICATED, handler=show, answer={"quota": LimitsAnswer}
     ),
     Route(
         method="GET",
         path="/v2.0/quotas/{project_id}/default",
-        rule="get_quota",
+        rule=AUTHENTICATED,
         handler=show_default,
         answer={"quota": LimitsAnswer},
     ),
     Route(
         method="GET",
         path="/v2.0/quotas/{project_id}/details",
-        rule="get_quota",
+        rule=AUTHENTICATED,
         handler=details,
         answer={"quota": dict[str, UsageAnswer]},
     ),

@@ -3,6 +3,7 @@
 from typing import Any
 
 from tests.functional.api.conftest import Cloud
+from tests.functional.api.network.conftest import Ask
 from tests.functional.api.network.test_networks import make, network, refused
 
 PATH = "/network/v2.0/quotas"
@@ -91,3 +92,13 @@ def test_limits_of_what_is_not_served_are_kept(cloud: Cloud) -> None:
     assert cloud.get(f"{PATH}/p1/details")["quota"]["router"] == {"limit": 3, "used": 0, "reserved": 0}
     assert cloud.ask("DELETE", f"{PATH}/p1")[0] == 204
     assert cloud.get(f"{PATH}/p1")["quota"]["router"] == -1
+
+
+def test_bug_user_did_not_see_the_limits_of_the_own_network(cloud: Cloud, alice: Ask) -> None:
+    """As in Neutron: `openstack quota show` of a tenant and Horizon's overview read them."""
+    for path in ("", "/default", "/details"):
+        assert alice("GET", f"{PATH}/p2{path}")[0] == 200
+        assert alice("GET", f"{PATH}/admin{path}")[0] == 403
+    assert alice("GET", PATH)[0] == 403
+    assert alice("PUT", f"{PATH}/p2", {"quota": {"port": 9}})[0] == 403
+    assert alice("DELETE", f"{PATH}/p2")[0] == 403
