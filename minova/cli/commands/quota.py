@@ -7,6 +7,7 @@ from typing import Any
 from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import COMPUTE, NETWORK, part
 from minova.cli.errors import UsageError
+from minova.cli.output.columns import KeyValues
 
 QUOTAS = f"{COMPUTE}/os-quota-sets"
 NETWORK_QUOTAS = f"{NETWORK}/quotas"
@@ -94,24 +95,31 @@ class QuotaShow(ShowOne):
         services.add_argument("--all", action="store_true", help="of servers, images and networks (default)")
         services.add_argument("--compute", action="store_true", help="only those of servers and images")
         services.add_argument("--network", action="store_true", help="only those of networks")
+        parser.add_argument("--usage", action="store_true", help="with what the project uses and has reserved")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
         if parsed_args.default and parsed_args.project:
             raise UsageError("Give either a PROJECT or --default.")
+        if parsed_args.default and parsed_args.usage:
+            raise UsageError("--usage is for a project, not for --default.")
         if parsed_args.default:
-            paths = (f"{QUOTAS}/default/defaults", f"{NETWORK_QUOTAS}/default/default")
+            paths = (f"{QUOTAS}/default/defaults", f"{NETWORK_QUOTAS}/{part(self.client.own_project())}/default")
         else:
             given = parsed_args.project
             project = part(self.client.owner("project", given) if given else self.client.own_project())
             paths = (f"{QUOTAS}/{project}", f"{NETWORK_QUOTAS}/{project}")
+        if parsed_args.usage:
+            paths = (f"{paths[0]}/detail", f"{paths[1]}/details")
         shown: dict[str, Any] = {}
         if not parsed_args.network:
             shown |= self.client.get(paths[0])["quota_set"]
         if not parsed_args.compute:
             limits = self.client.get(paths[1])["quota"]
             shown |= {option: limits[name] for option, (name, _) in NETWORK_LIMITS.items() if name in limits}
-        return self.dict2columns(shown)
+        return self.dict2columns(
+            {name: KeyValues(value) if isinstance(value, dict) else value for name, value in shown.items()}
+        )
 
 
 class LimitsShow(Lister):

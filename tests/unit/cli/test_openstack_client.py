@@ -29,7 +29,7 @@ NO_FLOATING = "minova's networks have no floating addresses"
 NO_SCOPES = "minova's networks have no address scopes"
 CACHE = "images are cached by Glance's own commands; minova's computes fetch and expire them by themselves"
 METADEF = "minova has no catalogue of metadata definitions"
-IMPORT = "images are uploaded whole: there is no staging and no interoperable import"
+IMPORT = "`image create` uploads and checks at once; the API serves imports, and `openstack` has commands for them"
 STORES = "there is one store of images"
 NO_DNS = "no DNS service outside knows guests"
 NO_EXTERNAL = "no network is external"
@@ -203,10 +203,7 @@ NO_OPTION: Mapping[str, Mapping[str, str]] = {
             NO_VOLUMES,
         ),
     },
-    "quota show": {
-        "--usage": "`quota list` shows what is used",
-        "--volume": NO_VOLUMES,
-    },
+    "quota show": {"--volume": NO_VOLUMES},
     "image create": {
         **dict.fromkeys(["--checksum", "--copy-from", "--location", "--size"], "OpenStack's refuse them with Image API 2"),
         "--force": NO_VOLUMES,

@@ -33,6 +33,10 @@ def test_usages_of_a_project_and_of_the_own_one(cloud: Cloud, minova: Cli) -> No
         assert rows["instances"] == {"Resource": "instances", "In Use": 1, "Limit": -1}
         assert rows["ram"]["In Use"] == 128
     assert json_output(minova("quota", "list", "other", *JSON))[0]["In Use"] == 0
+    shown = json_output(minova("quota", "show", "--usage", *JSON))
+    assert shown["instances"] == {"limit": -1, "in_use": 1, "reserved": 0}
+    assert shown["networks"] == {"limit": -1, "used": 0, "reserved": 0}
+    assert "in_use='1', limit='-1', reserved='0'" in succeed(minova("quota", "show", "--usage", "--compute")).out
 
 
 def test_limits_of_networks(cloud: Cloud, minova: Cli) -> None:
@@ -79,6 +83,7 @@ def test_as_many_servers_as_the_quota_allows_with_the_reason(cloud: Cloud, minov
         (("set", "demo", "--cores", "-2"), "below -1"),
         (("set", "demo", "--cores", "many"), "not a whole number"),
         (("show", "demo", "--default"), "either a PROJECT or --default"),
+        (("show", "--default", "--usage"), "--usage is for a project"),
         (("show", "--compute", "--network"), "not allowed with argument"),
         (("set", "--default", "--ports", "5"), "--default is not for limits of networks"),
     ],
