@@ -59,6 +59,20 @@ class NetworkChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     mtu: Mtu | Unset = msgspec.UNSET
     reachable: bool | Unset = msgspec.field(name=_REACHABLE, default=msgspec.UNSET)
     port_security_enabled: bool | Unset = msgspec.UNSET
+    # As above.
+    is_default: bool | None = None
+    qos_policy_id: Text | None = None
+    dns_domain: Text | None = None
+
+
+# Attributes of which only the default is served, and why.
+_DEFAULTS = {
+    "availability_zone_hints": "networks are in all availability zones",
+    "is_default": "no network is external",
+    "vlan_transparent": "guests have no VLANs of their own",
+    "qos_policy_id": "QoS policies are not served",
+    "dns_domain": "names of guests are in openstacklocal",
+}
 
 
 class UpdateNetwork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -119,14 +133,7 @@ def new(api: NetworkApiCollaborators, call: Call, body: NewNetwork) -> Network:
         | {f"provider:{name}": True for name in provider},
     )
     _refuse_external(body.external)
-    for field, value, reason in (
-        ("availability_zone_hints", body.availability_zone_hints, "networks are in all availability zones"),
-        ("is_default", body.is_default, "no network is external"),
-        ("vlan_transparent", body.vlan_transparent, "guests have no VLANs of their own"),
-        ("qos_policy_id", body.qos_policy_id, "QoS policies are not served"),
-        ("dns_domain", body.dns_domain, "names of guests are in openstacklocal"),
-    ):
-        common.only_default(field, not value, reason)
+    _require_defaults(body)
     network = Network(
         id=str(uuid.uuid4()),
         name=common.checked_name("network's", body.name),
@@ -145,6 +152,12 @@ def new(api: NetworkApiCollaborators, call: Call, body: NewNetwork) -> Network:
 
 def add(api: NetworkApiCollaborators, call: Call, networks: Sequence[Network]) -> list[dict[str, Any]]:
     return [view(call, network) for network in api.conductor.create_networks(call.ctx, networks=tuple(networks))]
+
+
+def _require_defaults(body: NewNetwork | NetworkChanges) -> None:
+    """Raises BadRequest for a value that is not served, with the reason."""
+    for field, reason in _DEFAULTS.items():
+        common.only_default(field, not getattr(body, field, None), reason)
 
 
 def _refuse_external(external: bool) -> None:
@@ -176,7 +189,8 @@ def check_segment(network: Network) -> None:
 
 
 def update(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
-    changes = common.given(call.body.network)
+    _require_defaults(call.body.network)
+    changes = {name: value for name, value in common.given(call.body.network).items() if name not in _DEFAULTS}
     common.check_texts("network's", changes)
     limited = {"shared": "shared", "external": _EXTERNAL, "reachable": _REACHABLE}
     common.require_each(call, "update_network", {name: field in changes for field, name in limited.items()})

@@ -74,6 +74,7 @@ class NewPortBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     vnic_type: Text = msgspec.field(name=_VNIC_TYPE, default=NORMAL)
     profile: dict[str, Any] | Unset | None = msgspec.field(name=_PROFILE, default=msgspec.UNSET)
     dns_name: Text | None = None
+    dns_domain: Text | None = None
     qos_policy_id: Text | None = None
     trusted: bool | None = None
     propagate_uplink_status: bool | None = None
@@ -100,8 +101,10 @@ class PortChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     vnic_type: Text = msgspec.field(name=_VNIC_TYPE, default=NORMAL)
     profile: dict[str, Any] | Unset | None = msgspec.field(name=_PROFILE, default=msgspec.UNSET)
     dns_name: Text | None = None
+    dns_domain: Text | None = None
     qos_policy_id: Text | None = None
     trusted: bool | None = None
+    propagate_uplink_status: bool | None = None
     numa_affinity_policy: Text | None = None
     hints: dict[str, Any] | None = None
 
@@ -111,6 +114,7 @@ _DEFAULTS: tuple[tuple[str, str, tuple[Any, ...], str], ...] = (
     ("vnic_type", _VNIC_TYPE, (NORMAL,), "only normal is served: SR-IOV and other hardware is not"),
     ("profile", _PROFILE, (msgspec.UNSET, None, {}), "it describes hardware, such as SR-IOV, that is not served"),
     ("dns_name", "dns_name", (None, ""), "guests have the names of their servers"),
+    ("dns_domain", "dns_domain", (None, ""), "names of guests are in openstacklocal"),
     ("qos_policy_id", "qos_policy_id", (None,), "QoS policies are not served"),
     ("trusted", "trusted", (None,), "it is of SR-IOV, which is not served"),
     ("propagate_uplink_status", "propagate_uplink_status", (None, True), "it is of SR-IOV, which is not served"),

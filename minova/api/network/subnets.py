@@ -80,6 +80,9 @@ class SubnetChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     dns_nameservers: tuple[AddressText, ...] | Unset = msgspec.UNSET
     host_routes: tuple[RouteBody, ...] | Unset = msgspec.UNSET
     service_types: tuple[Text, ...] | Unset = msgspec.UNSET
+    # Attributes that clients send with their defaults.
+    segment_id: Text | None = None
+    dns_publish_fixed_ip: bool | None = None
 
 
 class UpdateSubnet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -141,8 +144,7 @@ def new(api: NetworkApiCollaborators, call: Call, body: NewSubnet) -> Subnet:
     ip_version = pool.ip_version if pool is not None and body.ip_version is None else body.ip_version
     if ip_version is None:
         raise errors.BadRequest("Failed to parse request. Required attribute 'ip_version' not specified")
-    common.only_default("segment_id", body.segment_id is None, "networks have no segments")
-    common.only_default("dns_publish_fixed_ip", not body.dns_publish_fixed_ip, "no DNS service outside knows guests")
+    _require_defaults(body)
     return Subnet(
         id=str(uuid.uuid4()),
         network_id=network.id,
@@ -244,8 +246,16 @@ def add(api: NetworkApiCollaborators, call: Call, subnets: Sequence[Subnet]) -> 
     return [view(subnet) for subnet in created_subnets]
 
 
+def _require_defaults(body: NewSubnet | SubnetChanges) -> None:
+    """Raises BadRequest for a value that is not served, with the reason."""
+    common.only_default("segment_id", body.segment_id is None, "networks have no segments")
+    common.only_default("dns_publish_fixed_ip", not body.dns_publish_fixed_ip, "no DNS service outside knows guests")
+
+
 def update(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
+    _require_defaults(call.body.subnet)
     changes = common.given(call.body.subnet)
+    del changes["segment_id"], changes["dns_publish_fixed_ip"]
     common.check_texts("subnet's", changes)
 
     def attempt() -> Subnet:

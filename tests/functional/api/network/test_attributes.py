@@ -138,6 +138,7 @@ DEFAULTS: list[tuple[str, Json, Json]] = [
     ("port", {"binding:profile": {}}, {"binding:profile": {"pci_slot": "0000:01:00.0"}}),
     ("port", {"binding:profile": None}, {"binding:profile": {"trusted": "true"}}),
     ("port", {"dns_name": ""}, {"dns_name": "www"}),
+    ("port", {"dns_domain": ""}, {"dns_domain": "example.org."}),
     ("port", {"trusted": None}, {"trusted": True}),
     ("port", {"qos_policy_id": None}, {"qos_policy_id": "x"}),
     ("port", {"device_profile": None}, {"device_profile": "fpga"}),
@@ -159,9 +160,10 @@ def test_only_the_default_is_served(cloud: Cloud, kind: str, served: Json, other
     status, answer = cloud.ask("POST", path, {kind: body | served})
     assert status == 201, answer
     (name,) = other
-    for method, where in (("POST", path), ("PUT", f"{path}/{answer[kind]['id']}")):
-        if method == "PUT" and kind not in ("port", "security_group"):
-            continue
+    own = f"{path}/{answer[kind]['id']}"
+    changes = name not in ("availability_zone_hints", "vlan_transparent", "device_profile")
+    assert not changes or cloud.ask("PUT", own, {kind: served})[0] == 200
+    for method, where in (("POST", path), ("PUT", own)):
         status, said = cloud.ask(method, where, {kind: other if method == "PUT" else body | other})
         assert (status, name in said["NeutronError"]["message"]) == (400, True)
 
