@@ -20,7 +20,6 @@ SKIPS: dict[str, str] = {
     "Floating ips are not available": _ROUTERS,
     "public_network_id": _ROUTERS,
     "auto-allocated-topology extension is not available": _ROUTERS,
-    "IPv6 or its attributes not supported": "no router advertises IPv6",
     # Before "validation", which it says, too.
     "certified_image_ref": "images are not verified by certificates",
     "alidation": _GUESTS,

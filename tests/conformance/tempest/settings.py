@@ -74,6 +74,7 @@ floating_ips = false
 api_extensions = {extensions}
 port_security = false
 ipv6 = true
+ipv6_subnet_attributes = true
 [network]
 project_networks_reachable = false
 shared_physical_network = true

@@ -264,6 +264,7 @@ def test_the_compute_proxy_lists_what_administrators_see(own: Sdk, admin: Sdk, s
     assert compute.get_server_diagnostics(server.id) is not None
     assert [usage.project_id for usage in compute.usages()]
     assert [zone.name for zone in compute.availability_zones(details=True)]
+    assert "os-keypairs" in [extension.alias for extension in compute.extensions()]
 
 
 def test_the_image_proxy_uploads_tags_shares_and_imports(own: Sdk, admin: Sdk) -> None:
