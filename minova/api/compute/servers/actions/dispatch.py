@@ -70,7 +70,7 @@ _AT_ONCE = {
 # Actions for which Nova answers 410 Gone.
 REMOVED = frozenset({"resetNetwork"})
 # Actions of Nova, and why they are refused.
-_FLOATING = "Floating addresses are given by the Network API"
+_FLOATING = "minova's networks have no floating addresses; those of Neutron are given by the Network API"
 NOT_SERVED: Mapping[str, str] = {
     "addFloatingIp": _FLOATING,
     "removeFloatingIp": _FLOATING,
