@@ -1,5 +1,6 @@
-"""The image of the controllers is built by the Containerfile, and its services start."""
+"""The image of the controllers is built by the Containerfile; one of its services starts, answers and stops."""
 
+import json
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.packages.debian_tree import HOST_FILES, ROOT, run
+from tests.servers.private_server import free_ports
 
 # Nothing here runs in namespaces of its own, which not every machine of tests allows.
 BUILDAH = ("buildah", "--storage-driver=vfs")
@@ -47,3 +49,40 @@ def test_services_have_a_user_of_their_own_and_its_folder(container: str) -> Non
     assert run(*container.split(), "id", "-un") == "minova\n"
     upgrade = "minova-manage db upgrade && stat -c %a /var/lib/minova/minova.sqlite"
     assert run(*container.split(), "sh", "-c", upgrade).endswith("600\n")
+
+
+SERVE = """
+set -e
+cat >/var/lib/minova/serve.conf
+minova-manage --config-file /var/lib/minova/serve.conf db upgrade
+minova-placement-api --config-file /var/lib/minova/serve.conf & service=$!
+python3 -c '
+import time, urllib.request
+until = time.monotonic() + 120
+while True:
+    try:
+        print(urllib.request.urlopen("http://127.0.0.1:PORT/").read().decode())
+        break
+    except OSError:
+        if time.monotonic() > until:
+            raise
+        time.sleep(0.5)
+'
+kill $service
+wait $service
+"""
+
+
+def test_a_service_answers_and_stops_by_a_signal(container: str) -> None:
+    port, page = free_ports(2)
+    options = (
+        "[database]\nconnection = sqlite:////var/lib/minova/serve.sqlite\n"
+        f"[placement]\nlisten = 127.0.0.1\nlisten_port = {port}\n[prometheus]\nport = {page}\n"
+    )
+    script = SERVE.replace("PORT", str(port))
+    done = subprocess.run(
+        [*container.split(), "sh", "-c", script], input=options, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    (answer,) = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    assert json.loads(answer)["versions"]
