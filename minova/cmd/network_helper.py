@@ -15,6 +15,7 @@ from typing import NoReturn
 from oslo_config import cfg
 
 from minova import errors
+from minova.cmd.startup.systemd import Watchdog, notify
 from minova.conf import networks
 from minova.virt.namespaces.helper import OF_METADATA, Helper, serve_all
 from minova.virt.namespaces.namespaces import RUN, NetworkNamespaces
@@ -86,7 +87,9 @@ def main() -> NoReturn:
             [
                 Helper(options.metadata_socket, namespaces, uid, calls_of_user=OF_METADATA),
                 Helper(options.socket, namespaces, uid, gid),
-            ]
+            ],
+            ready=lambda: notify(READY="1", STATUS="Serves"),
+            alive=Watchdog(),
         )
     except (KeyError, OSError) as error:
         sys.exit(f"{BINARY}: {error}")

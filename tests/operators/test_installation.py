@@ -32,11 +32,12 @@ def test_doctor_is_silent(cloud: Cloud) -> None:
     assert cloud.manage("doctor") == ""
 
 
-@pytest.mark.parametrize("unit", [*CONTROLLER_SERVICES, "minova-compute"])
+@pytest.mark.parametrize("unit", [*CONTROLLER_SERVICES, "minova-compute", "minova-metadata", "minova-network-helper"])
 def test_units_tell_systemd_when_they_serve(cloud: Cloud, unit: str) -> None:
     machine = cloud.controller if unit in CONTROLLER_SERVICES else cloud.hosts["hv1"]
     assert machine(f"systemctl show --value --property=Type {unit}") == "notify\n"
     assert machine(f"systemctl show --value --property=WatchdogUSec {unit}") == "1min\n"
+    assert machine(f"systemctl is-active {unit}") == "active\n"
 
 
 def page(machine: Machine, unit: str) -> str:

@@ -47,6 +47,12 @@ def test_systemd_finds_a_service_little_exposed(unit: str) -> None:
 
 
 @pytest.mark.parametrize("unit", EXPOSURE)
+def test_every_service_says_when_it_serves_and_has_a_watchdog(unit: str) -> None:
+    found = sandbox.settings(sandbox.UNITS / f"{unit}.service")
+    assert (found["Type"], found["WatchdogSec"]) == (["notify"], ["60"])
+
+
+@pytest.mark.parametrize("unit", EXPOSURE)
 def test_no_service_is_root_or_leaves_files_open(unit: str) -> None:
     found = sandbox.settings(sandbox.UNITS / f"{unit}.service")
     # The helper is root without most of root's rights; nothing but a local socket reaches it.

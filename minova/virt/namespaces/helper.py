@@ -16,7 +16,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple, NoReturn
@@ -31,6 +31,8 @@ _CREDENTIALS = struct.Struct("3i")
 # What the kernel says when there is no room for one more connection, and seconds until it is asked again.
 _SHORT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _PAUSE = 0.2
+# Seconds between two looks at the threads that wait for connections.
+_LOOK = 1.0
 # Seconds that a guest may take to accept a connection.
 _PATIENCE = 10.0
 ALL: tuple[type, ...] = (
@@ -193,10 +195,17 @@ class Helper:
         return self._namespaces.listener(call.network_id)
 
 
-def serve_all(helpers: Sequence[Helper]) -> NoReturn:
-    """Serves on the sockets of all helpers. Raises OSError if one cannot be made."""
-    *others, last = [(each, each.listen()) for each in helpers]
-    for helper, listening in others:
-        threading.Thread(target=helper.serve, args=(listening,), daemon=True).start()
-    helper, listening = last
-    helper.serve(listening)
+def serve_all(
+    helpers: Sequence[Helper], ready: Callable[[], None] = lambda: None, alive: Callable[[], None] = lambda: None
+) -> NoReturn:
+    """Serves on the sockets of all helpers. `ready` is called when all listen, and `alive` again and again. Raises OSError if a socket cannot
+    be made, or is closed.
+    """
+    threads = [threading.Thread(target=each.serve, args=(each.listen(),), daemon=True) for each in helpers]
+    for thread in threads:
+        thread.start()
+    ready()
+    while all(thread.is_alive() for thread in threads):
+        alive()
+        time.sleep(_LOOK)
+    raise OSError("a socket is closed")
