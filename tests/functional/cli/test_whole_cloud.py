@@ -77,7 +77,10 @@ def test_server_has_what_its_command_line_says(stocked: Cli) -> None:
 
     assert json_output(stocked("server", "show", "said", "--diagnostics", "-f", "json"))["driver"] == "libvirt"
     succeed(stocked("server", "lock", "said", "--reason", "it is mended"))
-    assert json_output(stocked("server", "show", "said", "-f", "json"))["locked_reason"] == "it is mended"
+    shown = json_output(stocked("server", "show", "said", "-f", "json"))
+    assert (shown["locked"], shown["locked_reason"]) == (True, "it is mended")
+    listed = json_output(stocked("server", "list", "--long", "-f", "json"))
+    assert {row["Name"]: row["Locked"] for row in listed} == {"said": True, "other": False}
     succeed(stocked("server", "unlock", "said"))
     events = json_output(stocked("server", "event", "list", "said", "-f", "json"))
     assert [event["Action"] for event in events] == ["unlock", "lock", "changePassword", "create"]
