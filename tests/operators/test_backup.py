@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tests.cluster import wait_for
 from tests.operators.cloud import Cloud
 from tests.operators.pages import blocks, commands, typed
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(3600)
 
