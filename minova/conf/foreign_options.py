@@ -193,13 +193,13 @@ def warning_of(option_findings: Sequence[OptionFinding]) -> str | None:
 
 
 def _meaning(registered: RegisteredOptions, group: str, name: str, value: str) -> tuple[Meaning, str]:
+    protection = PROTECTING.get((group, name))
+    if protection is not None and protection.asks(value):
+        return Meaning.PROTECTS, protection.what
     if (group, name) in ELSEWHERE:
         return Meaning.OTHER_NAME, _shown(ELSEWHERE[group, name])
     if registered.has(group, name):
         return Meaning.USED, ""
-    protection = PROTECTING.get((group, name))
-    if protection is not None and protection.asks(value):
-        return Meaning.PROTECTS, protection.what
     reason = NO_EFFECT.get((group, name)) or GROUPS.get(group)
     if reason is None and protection is not None:
         reason = "this value asks for nothing"

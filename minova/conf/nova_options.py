@@ -76,6 +76,15 @@ PROTECTING: dict[Place, Protection] = {
     },
     **{(group, "attestation_server"): Protection(_given, _ATTESTATION) for group in (_D, "trusted_computing")},
     ("os_vif_ovs", "isolate_vif"): Protection(_on, _ISOLATION),
+    # They are read under other names alone.
+    (_D, "auth_strategy"): Protection(
+        lambda value: not value.startswith("noauth"), "set [api] auth_strategy: without it users are not authenticated"
+    ),
+    (_D, "policy_file"): Protection(_given, "set [oslo_policy] policy_file: without it the default policies hold"),
+    **{
+        (group, "rabbit_use_ssl"): Protection(_on, "set [oslo_messaging_rabbit] ssl: without it the broker is spoken to without TLS")
+        for group in (_D, "oslo_messaging_rabbit")
+    },
     (_D, "allow_same_net_traffic"): Protection(
         _off, "servers of a network reach each other where their security groups allow it"
     ),

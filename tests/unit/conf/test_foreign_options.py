@@ -23,7 +23,7 @@ ENDS = {
     "kolla": ["[libvirt] live_migration_tunnelled"],
     "tripleo": ["[glance] verify_glance_signatures", "[vnc] auth_schemes"],
     "devstack": ["[quota] driver"],
-    "puppet": ["[DEFAULT] enabled_ssl_apis"],
+    "puppet": ["[DEFAULT] auth_strategy", "[DEFAULT] enabled_ssl_apis"],
     "home-lab": ["[compute] image_type_exclude_list"],
 }
 MISSPELT = {
@@ -109,6 +109,10 @@ def test_a_file_whose_options_are_all_used_is_good(tmp_path: Path, capsys: pytes
     (("trusted_computing", "attestation_server"), "attest"),
     (("DEFAULT", "allow_same_net_traffic"), "False"),
     (("os_vif_ovs", "isolate_vif"), "true"),
+    (("DEFAULT", "auth_strategy"), "keystone"),
+    (("DEFAULT", "policy_file"), "/etc/nova/policy.json"),
+    (("DEFAULT", "rabbit_use_ssl"), "True"),
+    (("oslo_messaging_rabbit", "rabbit_use_ssl"), "True"),
     (("DEFAULT", "libvirt_live_migration_flag"), "VIR_MIGRATE_TUNNELLED"),
 ])  # fmt: skip
 def test_bug_options_that_protect_are_ignored_in_silence(tmp_path: Path, place: tuple[str, str], value: str) -> None:
@@ -196,7 +200,7 @@ PUBLISHED = {
     ("DEFAULT", "max_instances_per_host"): (Meaning.OTHER_NAME, "[filter_scheduler] max_instances_per_host"),
     ("DEFAULT", "verbose"): (Meaning.NO_EFFECT, "debug"),
     ("DEFAULT", "api_paste_config"): (Meaning.NO_EFFECT, "paste.deploy"),
-    ("oslo_messaging_rabbit", "rabbit_use_ssl"): (Meaning.OTHER_NAME, "[oslo_messaging_rabbit] ssl"),
+    ("oslo_messaging_rabbit", "rabbit_use_ssl"): (Meaning.OTHER_NAME, "[oslo_messaging_rabbit] ssl"),  # not on
     ("oslo_policy", "enforce_new_defaults"): (Meaning.NO_EFFECT, "always enforced"),
     ("neutron", "application_credential_secret"): (Meaning.USED, ""),
     ("neutron", "auth_plugin"): (Meaning.USED, ""),
