@@ -20,7 +20,7 @@ from minova.virt.libvirt.driver.secrets import tpm_version_now
 from minova.virt.libvirt.guest_files import tpm_files
 from minova.virt.libvirt.guest_state import jobs, saved_memory
 from minova.virt.libvirt.host import lookup
-from minova.virt.libvirt.migration import libvirt_files
+from minova.virt.libvirt.migration import arrivals, libvirt_files
 from minova.virt.libvirt.migration.export_server import ExportServers
 from minova.virt.libvirt.migration.file_bounds import FileBounds
 from minova.virt.libvirt.migration.libvirt_files import MEMORY, VARIABLES
@@ -29,8 +29,7 @@ from minova.virt.libvirt.settings import export_ports_of
 from minova.virt.libvirt.storage.disk_images import BaseImage
 from minova.virt.libvirt.storage.disk_owner import DiskOwner
 from minova.virt.libvirt.xml.mark import domain_name
-from minova.virt.libvirt.xml.migration_xml import migrated_xml
-from minova.virt.libvirt.xml.secrets_xml import kinds_of, tpm_version_of
+from minova.virt.libvirt.xml.secrets_xml import kinds_of
 from minova.virt.libvirt.xml.system_xml import has_variables
 from minova.virt.namespaces.host_routes import PROC_NET
 
@@ -124,12 +123,12 @@ class ColdMigration(LibvirtDomains):
 
     def _require_own_memory(self, instance: Instance, attempt: int) -> None:
         """Raises HypervisorError if what has come as saved memory belongs to another guest: while the move can still end at the source."""
-        memory = self._disks.folder(instance.uuid) / libvirt_files.arriving(MEMORY.beside, attempt)
+        memory = arrivals.memory_file(self._disks.folder(instance.uuid), attempt)
         if not memory.exists():
             return
         xml = self._xml_of(instance, instance.node or "", attempt, self._disks.plan(instance))
         with self._host.connection("Reading saved memory", domain_name(instance.uuid)) as connection:
-            _memory_xml(connection, memory, xml)
+            arrivals.memory_xml(connection, memory, xml)
 
     def define_moved(
         self, instance: Instance, node: str, attempt: int, data: GuestData = NO_DATA, *, stayed_off: bool = False
@@ -138,6 +137,7 @@ class ColdMigration(LibvirtDomains):
             domain = lookup(connection, instance.uuid)
             if domain is not None:
                 if self._runs_in(domain, attempt):
+                    self._give_arrived(connection, domain, "", attempt)
                     return
                 if not stayed_off and self._is_older_than_disks(domain, attempt):
                     saved_memory.forget_older(domain)
@@ -148,7 +148,7 @@ class ColdMigration(LibvirtDomains):
             xml = self._xml_of(instance, node, attempt, self._disks.plan(instance))
             domain = self._with_addresses(connection, instance.uuid, xml) or connection.defineXML(xml)
             self._plug(connection, instance)
-            self._give_to_libvirt(connection, domain, xml, attempt)
+            self._give_arrived(connection, domain, xml, attempt)
 
     def _runs_in(self, domain: Any, attempt: int) -> bool:
         """Whether the domain runs in this attempt. Raises GuestIsNewer for a later attempt, GuestStateUnexpected if it runs in
@@ -189,41 +189,9 @@ class ColdMigration(LibvirtDomains):
         replace_file(path, state)
         return path
 
-    def _give_to_libvirt(self, connection: Any, domain: Any, xml: str, attempt: int) -> None:
-        """Give libvirt what has come along. Idempotent."""
-        folder = self._disks.folder(domain.UUIDString())
-        variables = folder / libvirt_files.arriving(VARIABLES.beside, attempt)
-        if variables.exists():
-            libvirt_files.write(connection, VARIABLES, domain.name(), variables)
-            variables.unlink()
-        for version, name in tpm_files.BESIDE.items():
-            state = folder / libvirt_files.arriving(name, attempt)
-            if state.exists():
-                if tpm_version_of(xml) == version:
-                    tpm_files.write(connection, domain.UUIDString(), version, state.read_bytes())
-                state.unlink()
-        memory = folder / libvirt_files.arriving(MEMORY.beside, attempt)
-        if memory.exists():
-            if not domain.hasManagedSaveImage():
-                # Only libvirt can make it the memory from which the next start goes on. The guest does not run meanwhile.
-                moved = _memory_xml(connection, memory, xml)
-                with self._secrets.given(connection, domain.UUIDString(), xml):
-                    connection.restoreFlags(str(memory), moved, libvirt.VIR_DOMAIN_SAVE_PAUSED)
-                domain.managedSave(libvirt.VIR_DOMAIN_SAVE_RUNNING)
-            memory.unlink()
-        elif domain.hasManagedSaveImage():
-            saved = domain.managedSaveGetXMLDesc(libvirt.VIR_DOMAIN_SAVE_IMAGE_XML_SECURE)
-            domain.managedSaveDefineXML(migrated_xml(saved, xml), 0)
-
     def close(self) -> None:
         self._exports.close()
         self._host.close()
-
-
-def _memory_xml(connection: Any, memory: Path, xml: str) -> str:
-    """Returns the domain with which to restore the memory. Raises as `migrated_xml`."""
-    saved = connection.saveImageGetXMLDesc(str(memory), libvirt.VIR_DOMAIN_SAVE_IMAGE_XML_SECURE)
-    return migrated_xml(saved, xml)
 
 
 def _size(instance: Instance) -> tuple[int, int]:

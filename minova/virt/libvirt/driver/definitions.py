@@ -20,6 +20,7 @@ from minova.virt.libvirt.driver.base import LibvirtBase
 from minova.virt.libvirt.guest_files import tpm_files
 from minova.virt.libvirt.guest_state import power, saved_memory
 from minova.virt.libvirt.host import exists, lookup
+from minova.virt.libvirt.migration import arrivals
 from minova.virt.libvirt.networking.filter_xml import filters_of
 from minova.virt.libvirt.networking.networks import interfaces_of
 from minova.virt.libvirt.xml.addresses_xml import learnt, with_addresses
@@ -94,12 +95,12 @@ class DomainDefinitions(LibvirtBase):
 
     def _define_anew(
         self, instance: Instance, disks: Sequence[Disk], *, drop_memory: bool, chooses: bool = False
-    ) -> int:
-        """End the domain and define it with these disks; it is off then. Returns its attempt. The arguments: see `_end`."""
+    ) -> Definition:
+        """End the domain and define it with these disks; it is off then. The arguments: see `_end`."""
         with self._host.connection("Defining anew", domain_name(instance.uuid)) as connection:
             definition = self._end(connection, instance, disks, drop_memory=drop_memory, chooses=chooses)
             self._define(connection, definition)
-            return definition.attempt
+            return definition
 
     def _end(
         self, connection: Any, instance: Instance, disks: Sequence[Disk], *, drop_memory: bool, chooses: bool = False
@@ -138,6 +139,10 @@ class DomainDefinitions(LibvirtBase):
         instance, xml, node, attempt, disks = definition
         if self._with_addresses(connection, instance.uuid, xml) is None:
             key_faults.define(connection, instance, xml, lambda other: self._xml_of(other, node, attempt, disks))
+
+    def _give_arrived(self, connection: Any, domain: Any, xml: str, attempt: int) -> None:
+        """See `arrivals.give`."""
+        arrivals.give(connection, domain, xml, self._disks.folder(domain.UUIDString()), attempt, self._secrets)
 
     def _with_addresses(self, connection: Any, instance_uuid: str, xml: str) -> Any | None:
         """Defines the domain with the known addresses of its devices. Returns None if there are none, or if libvirt refuses them: a guest

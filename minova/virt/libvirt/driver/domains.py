@@ -24,7 +24,7 @@ from minova.virt.libvirt.driver.definitions import Definition, DomainDefinitions
 from minova.virt.libvirt.guest_files import tpm_files
 from minova.virt.libvirt.guest_state import power
 from minova.virt.libvirt.host import lookup
-from minova.virt.libvirt.migration import libvirt_files
+from minova.virt.libvirt.migration import arrivals, libvirt_files
 from minova.virt.libvirt.migration.libvirt_files import VARIABLES
 from minova.virt.libvirt.storage.disk_images import BaseImage
 from minova.virt.libvirt.storage.disks import WriteDrive
@@ -192,6 +192,7 @@ class LibvirtDomains(DomainDefinitions):
         )
 
     def _remove_firmware_state(self, instance: Instance) -> None:
+        arrivals.forget(self._disks.folder(instance.uuid))
         with self._host.connection("Removing the firmware variables", domain_name(instance.uuid)) as connection:
             domain = self._own(connection, instance.uuid)
             xml = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)

@@ -17,6 +17,7 @@ from minova.virt.libvirt.driver import key_faults
 from minova.virt.libvirt.driver.definitions import DomainDefinitions
 from minova.virt.libvirt.guest_state import jobs, power, saved_memory
 from minova.virt.libvirt.host import lookup, require
+from minova.virt.libvirt.migration import arrivals
 from minova.virt.libvirt.xml.mark import domain_name
 
 LOG = logging.getLogger(__name__)
@@ -202,10 +203,22 @@ class LibvirtPower(DomainDefinitions):
     def _run_anew(self, instance: Instance, *, drop_memory: bool) -> PowerState:
         if self._real:
             self._require_disks(instance)
-        self._define_anew(instance, self._disks.plan(instance) if self._real else (), drop_memory=drop_memory)
+        disks = self._disks.plan(instance) if self._real else ()
+        definition = self._define_anew(instance, disks, drop_memory=drop_memory)
         if self._real:
             self._disks.remove_rescue(instance.uuid)
+            self._take_arrived(instance, definition.xml, drop_memory=drop_memory)
         return self.power_on(instance)
+
+    def _take_arrived(self, instance: Instance, xml: str, *, drop_memory: bool) -> None:
+        """Give libvirt what a move has brought whose own start has failed."""
+        folder = self._disks.folder(instance.uuid)
+        if drop_memory:
+            arrivals.memory_file(folder, instance.attempt).unlink(missing_ok=True)
+        if arrivals.are_there(folder, instance.attempt):
+            with self._host.connection("Starting", domain_name(instance.uuid)) as connection:
+                domain = self._own(connection, instance.uuid)
+                self._give_arrived(connection, domain, xml, instance.attempt)
 
     def _is_active(self, instance_uuid: str) -> bool:
         with self._host.connection("Reading the state", domain_name(instance_uuid)) as connection:

@@ -28,12 +28,12 @@ class KeptFile(NamedTuple):
 VARIABLES = KeptFile("/var/lib/libvirt/qemu/nvram", "_VARS.fd", "nvram.fd")
 MEMORY = KeptFile("/var/lib/libvirt/qemu/save", ".save", "memory.save")
 KINDS = (VARIABLES, MEMORY)
-_BESIDE = {*(kept.beside for kept in KINDS), *tpm_files.BESIDE.values()}
+BESIDE = frozenset({*(kept.beside for kept in KINDS), *tpm_files.BESIDE.values()})
 
 
 def arriving(name: str, attempt: int) -> str:
     """Returns the name at the destination of a file that the source serves."""
-    return f"{name}.{attempt}" if name in _BESIDE else name
+    return f"{name}.{attempt}" if name in BESIDE else name
 
 
 def read(connection: Any, kept: KeptFile, domain_name: str, folder: Path) -> Path | None:
