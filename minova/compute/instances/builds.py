@@ -298,7 +298,7 @@ class Builder:
         try:
             if outcome.end is End.SUCCEEDED:
                 self._succeeded(ctx, message, outcome)
-            elif outcome.end is End.FAILED:
+            elif outcome.end is End.FAILED and self._is_undone(ctx, message):
                 self._failed(ctx, message, outcome)
         except errors.StaleAttempt as error:
             stale = Outcome(end=End.STALE)
@@ -311,6 +311,14 @@ class Builder:
                 self._nodes.release(ctx, message.instance.uuid)
         except Exception as error:  # noqa: BLE001  - whatever came back, the audit goes on from here
             LOG.warning("An audit will report again how the build of %s ended: %s", message.instance.uuid, error)
+
+    def _is_undone(self, ctx: RequestContext, message: BuildMessage) -> bool:
+        """Whether nothing of a failed attempt is left here. An evacuation waits for that: another host would run the guest, too."""
+        uuid = message.instance.uuid
+        if message.evacuation is None or uuid not in self.domains.left() or self.removals.undo(ctx, message):
+            return True
+        LOG.warning("Instance %s may run here: an audit reports that its evacuation has failed once it is removed", uuid)
+        return False
 
     def _succeeded(self, ctx: RequestContext, message: BuildMessage, outcome: Outcome) -> None:
         tracker = self._nodes.tracker(message.node)
