@@ -270,7 +270,8 @@ class LibvirtMigration(ColdMigration):
         return domain
 
     def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:
-        """Also what was made for a guest that has not arrived."""
+        """Also what was made for a guest that has not arrived. A deletion in the middle of a move is the end of its export, too."""
+        self._exports.stop_folder(self._disks.folder(instance_uuid))
         super().destroy(instance_uuid, row)
         self._release(instance_uuid)
         with self._host.connection("Destroying", domain_name(instance_uuid)) as connection:

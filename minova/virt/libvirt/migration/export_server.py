@@ -114,6 +114,13 @@ class ExportServers:
         with self._lock:
             self._end(migration_uuid)
 
+    def stop_folder(self, folder: Path) -> None:
+        """Serve no file of this folder any more. Idempotent."""
+        with self._lock:
+            for migration_uuid, server in tuple(self._servers.items()):
+                if any(file.path.parent == folder for file in server.files):
+                    self._end(migration_uuid)
+
     def close(self) -> None:
         with self._lock:
             for migration_uuid in tuple(self._servers):
