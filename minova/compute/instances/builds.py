@@ -317,7 +317,9 @@ class Builder:
         uuid = message.instance.uuid
         if message.evacuation is None or uuid not in self.domains.left() or self.removals.undo(ctx, message):
             return True
-        LOG.warning("Instance %s may run here: an audit reports that its evacuation has failed once it is removed", uuid)
+        LOG.warning(
+            "Instance %s may run here: an audit reports that its evacuation has failed once it is removed", uuid
+        )
         return False
 
     def _succeeded(self, ctx: RequestContext, message: BuildMessage, outcome: Outcome) -> None:

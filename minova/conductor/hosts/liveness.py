@@ -16,8 +16,11 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from sqlalchemy.orm import Session
+
 from minova.db.api_queries import services
 from minova.db.engine import Database
+from minova.db.hosts import services as service_rows
 
 COMPUTE = "minova-compute"
 # Seconds for which a result is valid.
@@ -41,6 +44,16 @@ class HostLiveness(NamedTuple):
     def present(self) -> frozenset[str]:
         """The hosts whose compute has a service and is not absent."""
         return self.known - self.absent
+
+
+def is_fenced(session: Session, host: str | None, hosts: HostLiveness) -> bool:
+    """Whether the host is fenced, or was removed. The reading may be older than a change of its service, such as another name: so it is
+    no proof of that, and the session reads again.
+    """
+    if host in hosts.known - hosts.fenced:
+        return False
+    service = service_rows.find(session, str(host), COMPUTE)
+    return service is None or service.forced_down
 
 
 class Liveness:

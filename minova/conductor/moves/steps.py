@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.compute_messages import ComputeClient
-from minova.conductor.hosts.liveness import HostLiveness, Liveness
+from minova.conductor.hosts.liveness import HostLiveness, Liveness, is_fenced
 from minova.conductor.moves import live_plan
 from minova.conductor.moves import plan as cold_plan
 from minova.conductor.moves.changes import BACKOFF_OF_LOOKS, Entry, MoveChanges
@@ -379,11 +379,11 @@ class MoveSteps(MovePhasesApi):
     def _lose_host(self, session: Session, move: LockedMove, hosts: HostLiveness) -> Entry | MoveDispatch | None:
         """The host of the phase is lost."""
         host = move.task.host or ""
-        is_fenced = host in hosts.fenced or host not in hosts.known
+        loss = Loss.FENCED if is_fenced(session, host, hosts) else Loss.SILENT
         lost = Failure(kind="HostDown", details=f"Host {host} is down")
-        if move.plan.phase is MovePhase.LOOK_THERE and is_fenced:
+        if move.plan.phase is MovePhase.LOOK_THERE and loss is Loss.FENCED:
             return self._decide(session, move, Side(fenced=True))
-        following = _after_loss(move, Loss.FENCED if is_fenced else Loss.SILENT)
+        following = _after_loss(move, loss)
         if following is None:
             self._changes.wait(session, move, replace(lost, text=WAITS))
             return None

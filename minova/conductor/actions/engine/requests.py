@@ -26,7 +26,7 @@ from minova.conductor.actions.engine.end import EndActions
 from minova.conductor.actions.engine.in_progress import Ending, LockedAction, lock, locked_instance
 from minova.conductor.actions.engine.kind import ActionKind, ActionRequest
 from minova.conductor.actions.engine.reports import OVERDUE, ActionReports
-from minova.conductor.hosts.liveness import Liveness
+from minova.conductor.hosts.liveness import Liveness, is_fenced
 from minova.conductor.quotas import Quotas, refused
 from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.tasks.group_commit import GroupCommit
@@ -169,11 +169,11 @@ class ServerActions(StartActionsApi):
             locked = self._owned(session, instance_uuid, action_id, epoch)
             if locked is None:
                 return None
-            if locked.task.host in hosts.absent:
-                self._reports.wait_for_host(session, locked)
-                return None
-            if locked.task.host not in hosts.known:
-                self._give_up(session, locked, _HOST_REMOVED)
+            if locked.task.host not in hosts.present:
+                if locked.task.host not in hosts.known and is_fenced(session, locked.task.host, hosts):
+                    self._give_up(session, locked, _HOST_REMOVED)
+                else:
+                    self._reports.wait_for_host(session, locked)
                 return None
             if _is_unknown_to(locked.action, hosts.releases[str(locked.task.host)]):
                 self._give_up(session, locked, _HOST_TOO_OLD)

@@ -8,7 +8,7 @@ from oslo_config import cfg
 from sqlalchemy.orm import Session
 
 from minova.conductor.compute_messages import Build, ComputeClient, build_plan_of, builds_of
-from minova.conductor.hosts.liveness import Liveness
+from minova.conductor.hosts.liveness import Liveness, is_fenced
 from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.notifications.instances import CREATE_ERROR, CREATE_START, note
 from minova.conductor.servers import evacuations
@@ -78,7 +78,8 @@ class FailedAttempts:
                 and locked.evacuating
                 and task is not None
                 and (task.step, task.attempt, task.host) == ("build", attempt, host)
-                and locked.host == host in hosts.known - hosts.fenced
+                and locked.host == host
+                and not is_fenced(session, host, hosts)
             )
             if task is not None and may_run:
                 return self._wait(session, task, is_present=host in hosts.present)
