@@ -20,6 +20,7 @@ from minova.db.models import (
     Service,
     Task,
     TaskStep,
+    UnexpectedGuest,
 )
 from minova.objects.requests.request_spec import RequestSpec, Selection
 from minova.objects.servers.migration import Migration as MigrationObject
@@ -37,7 +38,14 @@ class _Places(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tried: tuple[tuple[str, str], ...] = ()
 
 
-_PLACES = Decoder(_Places)
+class _Removing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The hosts in the payload of a deletion, beside that of its task."""
+
+    others: tuple[tuple[str, str | None], ...] = ()
+    owing: tuple[str, ...] = ()
+
+
+_PLACES, _REMOVING = Decoder(_Places), Decoder(_Removing)
 
 
 class Renaming(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,6 +95,7 @@ def rename(
     _rename_instances(session, renaming)
     _rename_migrations(session, renaming)
     _rename_tasks(session, renaming)
+    _rename_reports(session, renaming)
     _rename_in_aggregates(session, renaming)
     # Host tables use host names as keys in many places, so they are read anew.
     changes.append(session, [changes.EVERY_NODE], now)
@@ -181,8 +190,14 @@ def _rename_tasks(session: Session, renaming: Renaming) -> None:
             reservations.add(task.reservation_id)
         if task.kind == "build" or task.step == TaskStep.MOVE:
             renamed = task.payload | msgspec.to_builtins(_renamed_places(_PLACES.from_builtins(task.payload), renaming))
-            if renamed != task.payload:
-                task.payload = renamed
+        elif task.step == TaskStep.DELETE:
+            renamed = task.payload | msgspec.to_builtins(
+                _renamed_removing(_REMOVING.from_builtins(task.payload), renaming)
+            )
+        else:
+            continue
+        if renamed != task.payload:
+            task.payload = renamed
     for reservation_id in sorted(reservations):
         row = session.get(RequestSpecRow, reservation_id)
         if row is not None and (spec := _renamed_spec(row.spec, renaming)) != row.spec:
@@ -203,6 +218,14 @@ def _renamed_places(places: _Places, renaming: Renaming) -> _Places:
     )
 
 
+def _renamed_removing(removing: _Removing, renaming: Renaming) -> _Removing:
+    others = (renaming.place(host, node) for host, node in removing.others)
+    owing = (renaming.place(host, None)[0] for host in removing.owing)
+    return _Removing(
+        others=tuple((host or "", node) for host, node in others), owing=tuple(host or "" for host in owing)
+    )
+
+
 def _renamed_spec(spec: RequestSpec, renaming: Renaming) -> RequestSpec:
     def named(hosts: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(renaming.new if host == renaming.old else host for host in hosts)
@@ -216,6 +239,12 @@ def _renamed_spec(spec: RequestSpec, renaming: Renaming) -> RequestSpec:
         force_hosts=named(spec.force_hosts),
         ignore_hosts=named(spec.ignore_hosts),
     )
+
+
+def _rename_reports(session: Session, renaming: Renaming) -> None:
+    """What the host has unexpectedly: otherwise nothing would ever report it again under the former name."""
+    reports = update(UnexpectedGuest).where(UnexpectedGuest.host == renaming.old)
+    session.connection().execute(reports.values(host=renaming.new))
 
 
 def _rename_in_aggregates(session: Session, renaming: Renaming) -> None:

@@ -1,12 +1,15 @@
 """`minova-manage host rename`: which rows follow the name, and when it is refused."""
 
+from datetime import UTC, datetime
+
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from minova import errors
 from minova.conductor.hosts import rename as host_rename
 from minova.conductor.hosts.rename import node_names
 from minova.db import models
+from minova.objects.unexpected.guest_record import GuestMark
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 
 
@@ -64,6 +67,25 @@ def test_every_row_that_names_the_host_follows(harness: ConductorHarness) -> Non
     assert harness.allocated() == {running: "a", waiting: "a"}  # by provider, which is the same
     # Another machine may take the name.
     harness.add_host("a")
+
+
+def test_bug_hosts_of_a_deletion_and_unexpected_guests_kept_the_former_name(harness: ConductorHarness) -> None:
+    """What a move had left there was nobody's debt; and safe mode did not end, because nothing reported the guest any more."""
+    harness.scheduler.order = ["b"]
+    uuid, at = harness.active("b"), datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None)
+    harness.conductor.delete_server(CTX, instance_uuid=uuid)
+    removal = {"asks": 1, "others": [["a", "a-node"], ["c", None]], "owing": ["a", "c"]}
+    with harness.db.write() as session:
+        session.execute(update(models.Task).values(payload=removal))
+        mark = GuestMark(uuid="g")
+        session.add(models.UnexpectedGuest(host="a", uuid="g", reason="no_row", mark=mark, seen_at=at))
+    silence_others(harness, "b", "c")
+    rename(harness, "a", "z", "z-node")
+    task = harness.task(uuid)
+    assert task is not None
+    assert task.payload == {"asks": 1, "others": [["z", "z-node"], ["c", None]], "owing": ["z", "c"]}
+    with harness.db.read() as session:
+        assert session.scalars(select(models.UnexpectedGuest.host)).all() == ["z"]
 
 
 def test_host_that_is_up_is_refused(harness: ConductorHarness) -> None:
