@@ -34,7 +34,8 @@ class _Begun(NamedTuple):
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """The result of an action of an instance on this host. `reason` is None if the action succeeded; `power_state` is
-    None if it is not known. `action`: the kind of the action; empty if an older process wrote the result.
+    None if it is not known. `action`: the kind of the action; empty if an older process wrote the result. `request_id`: after a restore
+    of the database another action may have the same id; empty from an earlier release.
     """
 
     instance_uuid: str
@@ -49,6 +50,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     action: str = ""
     kept_disks: bool = False
     hardware: ChosenHardware | None = None
+    request_id: str = ""
 
 
 _RESULT = Decoder(Result)
@@ -106,20 +108,22 @@ class UnreportedResults:
         begun = self._begun.get(instance_uuid)
         return begun is not None and begun.action_id == action_id and begun.has_replaced
 
-    def has_begun(self, instance_uuid: str, action_id: int) -> bool:
+    def has_begun(self, instance_uuid: str, action_id: int, request_id: str) -> bool:
         """Whether the action has begun here, perhaps in an earlier process, and its result was not received yet."""
-        return self.begun_kind(instance_uuid, action_id) is not None or self.of(instance_uuid, action_id) is not None
+        has_ended = self.of(instance_uuid, action_id, request_id) is not None
+        return has_ended or self.begun_kind(instance_uuid, action_id, request_id) is not None
 
-    def begun_kind(self, instance_uuid: str, action_id: int) -> str | None:
+    def begun_kind(self, instance_uuid: str, action_id: int, request_id: str) -> str | None:
         """Returns the kind of an action that has begun here and has no result yet."""
-        if self.of(instance_uuid, action_id) is not None:
+        if self.of(instance_uuid, action_id, request_id) is not None:
             return None
         begun = self._begun.get(instance_uuid)
         return begun.kind if begun is not None and begun.action_id == action_id else None
 
-    def of(self, instance_uuid: str, action_id: int) -> Result | None:
+    def of(self, instance_uuid: str, action_id: int, request_id: str) -> Result | None:
         result = self._results.get(instance_uuid)
-        return result if result is not None and result.action_id == action_id else None
+        is_it = result is not None and result.action_id == action_id and result.request_id in {"", request_id}
+        return result if is_it else None
 
     def has(self, instance_uuid: str) -> bool:
         return instance_uuid in self._results

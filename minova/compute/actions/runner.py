@@ -160,22 +160,25 @@ class InstanceActions:
     def _has_begun(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> bool:
         """Whether the action has begun, or ended, in this process or an earlier one."""
         ended = self._ended(ctx, instance_uuid, action_id)
-        return ended is not None or self._results.has_begun(instance_uuid, action_id)
+        return ended is not None or self._results.has_begun(instance_uuid, action_id, ctx.request_id)
 
     def _is_over(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> bool:
         """Whether the action has ended, or was interrupted for good: the arguments of a secret one are stored nowhere."""
-        begun = BY_KIND.get(self._results.begun_kind(instance_uuid, action_id) or "")
+        begun = BY_KIND.get(self._results.begun_kind(instance_uuid, action_id, ctx.request_id) or "")
         if begun is not None:
             return begun.secret or self._ended(ctx, instance_uuid, action_id) is not None
         return self._has_begun(ctx, instance_uuid, action_id)
 
     def _report_end(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> None:
         """The caller holds the lock of the instance, so that no request of the action runs meanwhile."""
-        kept, recorded = self._results.of(instance_uuid, action_id), self._recorded(ctx, instance_uuid, action_id)
+        kept, recorded = (
+            self._results.of(instance_uuid, action_id, ctx.request_id),
+            self._recorded(ctx, instance_uuid, action_id),
+        )
         result = kept or recorded
         if result is None:
             # Since it was looked at, it may have ended and been received.
-            if self._results.begun_kind(instance_uuid, action_id) is not None:
+            if self._results.begun_kind(instance_uuid, action_id, ctx.request_id) is not None:
                 self._report_interruption(ctx, instance_uuid, action_id)
             return
         LOG.info("Action %d of instance %s has ended, and is reported again", action_id, instance_uuid)
@@ -186,7 +189,7 @@ class InstanceActions:
             self._report_success(ctx, action, result)
         else:
             raise errors.ServiceUnavailable(f"The end of action {action_id} is reported when it is requested again")
-        if self._results.has_begun(instance_uuid, action_id):  # not a later action
+        if self._results.has_begun(instance_uuid, action_id, ctx.request_id):  # not a later action
             self._results.forget(instance_uuid)
 
     def _may_begin(self, run: ActionRun) -> bool:
@@ -234,7 +237,7 @@ class InstanceActions:
 
     def _run(self, ctx: RequestContext, action: ServerAction, action_id: int, run: ActionRun) -> None:
         uuid = run.instance.uuid
-        result = self._results.of(uuid, action_id) or self._ended_before(ctx, action_id, run.instance)
+        result = self._results.of(uuid, action_id, ctx.request_id) or self._ended_before(ctx, action_id, run.instance)
         if result is None:
             try:
                 self._conductor.begin_action(ctx, instance_uuid=uuid, action_id=action_id, host=self._host)
@@ -342,6 +345,7 @@ class InstanceActions:
                 untouched=run.untouched,
                 agent_reason=error.agent_reason if isinstance(error, errors.GuestAgentRefused) else "",
                 action=action.kind,
+                request_id=run.ctx.request_id,
                 kept_disks=action.changes_at is not None and not run.has_replaced,
             )
         if not run.is_stale:
@@ -354,6 +358,7 @@ class InstanceActions:
             forced=run.forced,
             hardware=run.hardware,
             action=action.kind,
+            request_id=run.ctx.request_id,
         )
 
     def _operate(self, action: ServerAction, run: ActionRun) -> PowerState:

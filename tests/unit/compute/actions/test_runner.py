@@ -648,7 +648,7 @@ def test_a_deleted_server_leaves_no_result(tmp_path: Path) -> None:
 
 def test_a_result_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "1.json").write_text("half of it")
-    assert UnreportedResults(tmp_path).of("i", 1) is None
+    assert UnreportedResults(tmp_path).of("i", 1, "req-1") is None
 
 
 def test_a_rescue_that_is_not_wanted_any_more_does_not_wait_for_its_image(compute: Compute) -> None:

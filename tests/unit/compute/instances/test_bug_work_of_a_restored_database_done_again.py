@@ -57,6 +57,24 @@ def test_a_new_action_with_the_number_of_an_ended_one_runs(compute: Compute) -> 
     assert "rebuild" in compute.hypervisor.calls
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_bug_unreported_result_was_reported_for_a_new_action_with_its_number(
+    compute: Compute, *, restarted: bool
+) -> None:
+    """The database was away when the first one ended, and the backup does not know it."""
+    with compute.conductor_loses("action_succeeded"):
+        instance = compute.conductor.commit_action("i", STOP, 1)
+        compute.manager.run_action(
+            msgspec.structs.replace(CTX, request_id="req-stop"), instance, 1, STOP.kind, HostArguments()
+        )
+        compute.run_through_errors()
+    if restarted:
+        compute.restart()
+    compute.conductor.end_action("i")
+    ask(compute, REBUILD, 1, "req-rebuild")
+    assert "rebuild" in compute.hypervisor.calls
+
+
 def test_an_action_of_an_older_attempt_leaves_the_guest_as_it_is(compute: Compute) -> None:
     older = compute.conductor.commit_action("i", REBUILD, 1)
     since = len(compute.hypervisor.calls)
