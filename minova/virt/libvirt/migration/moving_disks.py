@@ -5,6 +5,7 @@ INSTANCES/UUID/NAME.part    being fetched
 INSTANCES/UUID/NAME         complete
 """
 
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from minova.virt.libvirt.storage.disk_owner import DiskOwner, OwnerFile
 from minova.virt.libvirt.storage.disks import DRIVE, Disks, WriteDrive, named_disks
 from minova.virt.libvirt.xml.secrets_xml import kinds_of
 
+LOG = logging.getLogger(__name__)
 _LOGS = (console_logs.NAME, console_logs.PREVIOUS)
 
 
@@ -74,7 +76,8 @@ class MovingDisks:
             _require_base(instance, base, row)
 
     def shown(self, instance_uuid: str, migration_uuid: str) -> DiskOwner:
-        """Write into the owner record that the disks are shown to the destination of this migration. Returns the record. Idempotent.
+        """Write into the owner record that the disks are shown to the destination of this migration. Returns the record as it stands
+        there: a host whose file system is full can be emptied all the same, if no other host shares the disks. Idempotent.
 
         Raises NotFound if no host is recorded as owner of the disks.
         """
@@ -82,8 +85,11 @@ class MovingDisks:
             with disk_owner.locked(self._disks.folder(instance_uuid)) as owner:
                 entry = owner.read()
                 if entry is not None and entry.shown != migration_uuid:
-                    entry = msgspec.structs.replace(entry, shown=migration_uuid)
-                    owner.write(entry)
+                    try:
+                        owner.write(shown := msgspec.structs.replace(entry, shown=migration_uuid))
+                        entry = shown
+                    except OSError as error:
+                        LOG.warning("The owner record of instance %s cannot be written: %s", instance_uuid, error)
         except FileNotFoundError:
             entry = None
         if entry is None:
