@@ -57,7 +57,10 @@ class Backup(MakesImage):
             return {}
         alike = {key: image.properties.get(key, "") for key in ("image_type", "backup_type")}
         backups = images.of_owner(session, image.owner, {**alike, "instance_uuid": locked.instance.uuid})
-        newest_first = sorted(backups, key=lambda backup: (str(backup.created_at), backup.id), reverse=True)
+        # The new one first, whatever the clocks of the conductors say that have made the records.
+        newest_first = sorted(
+            backups, key=lambda backup: (backup.id == image.id, str(backup.created_at), backup.id), reverse=True
+        )
         for backup in newest_first[rotation:]:
             remove_image(session, backup.id)
         return {}

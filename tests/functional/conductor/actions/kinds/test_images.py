@@ -134,6 +134,16 @@ def test_the_newest_backups_of_each_type_stay(harness: ConductorHarness) -> None
         assert quotas.usages_of(session, "p")["image_size_total"] == 4
 
 
+def test_bug_backup_removed_itself_after_a_backup_by_a_conductor_whose_clock_is_ahead(
+    harness: ConductorHarness,
+) -> None:
+    backups = Backups(harness)
+    backups.make()
+    harness.host_step = -7200.0
+    newest = backups.make(rotation=1)
+    assert backups.left() == {newest}
+
+
 def test_a_rotation_of_none_leaves_none_and_a_protected_backup_stays(harness: ConductorHarness) -> None:
     backups = Backups(harness)
     protected = backups.make(protected=True)
