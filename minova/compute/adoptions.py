@@ -8,6 +8,7 @@ and guests that were switched off with the host.
 """
 
 import logging
+from collections import deque
 from collections.abc import Sequence
 from functools import partial
 from itertools import count
@@ -15,7 +16,7 @@ from itertools import count
 from minova.compute.instances.attempts import End, Outcome
 from minova.compute.instances.background import Background
 from minova.compute.instances.builds import Builder
-from minova.compute.instances.guest_starts import GuestStarts, IsWanted
+from minova.compute.instances.guest_starts import GuestStarts
 from minova.compute.instances.init_host import AdoptionPlan, adopt
 from minova.compute.periodic.guest_reports import GuestReporter
 from minova.context import RequestContext
@@ -57,7 +58,7 @@ class Adoptions:
         # Guests that ran when a process started in safe mode; None: nothing of its start is left to do.
         self._ran_at_start: frozenset[str] | None = None
         # Guests that wait until the host is not forced down any more.
-        self._fenced: tuple[Instance, ...] = ()
+        self._fenced: deque[Instance] = deque()
 
     def at_start(self, ctx: RequestContext) -> None:
         """Call it before any message is served. Raises ServiceUnavailable, and the errors of the driver."""
@@ -66,7 +67,7 @@ class Adoptions:
         adoption = self._sorted(host_instances, domains)
         for message in self._begun(host_instances, adoption):
             self._settle(ctx, message)
-        self._start(ctx, adoption.switched_off, fenced=host_instances.fenced)
+        self._start(ctx, adoption.switched_off, fenced=host_instances.fenced, fresh=True)
 
     def defer(self) -> None:
         """The process starts in safe mode: `after_safe_mode` does the rest. Raises the errors of the driver."""
@@ -85,7 +86,7 @@ class Adoptions:
         self._own_disks(host_instances, domains)
         # One that ran at the start has shut itself down since.
         switched_off = [instance for instance in adoption.switched_off if instance.uuid not in ran_at_start]
-        self._start(ctx, switched_off, partial(self._is_still_off, ctx), fenced=host_instances.fenced)
+        self._start(ctx, switched_off, fenced=host_instances.fenced)
 
     def after_fence(self, ctx: RequestContext) -> None:
         """Start what has waited because the host was forced down, unless it is so still."""
@@ -94,32 +95,27 @@ class Adoptions:
         host_instances, domains = self._read(ctx)
         if host_instances.fenced:
             return
-        waited, self._fenced = self._fenced, ()
+        waited = [self._fenced.popleft() for _ in range(len(self._fenced))]
         switched_off = {instance.uuid for instance in self._sorted(host_instances, domains).switched_off}
         # Those that were evacuated meanwhile are not this host's any more.
         self._guest_starts.release([guest for guest in waited if guest.uuid not in switched_off])
         left = [guest for guest in waited if guest.uuid in switched_off]
-        self._start(ctx, left, partial(self._is_still_off, ctx), fenced=False)
+        self._start(ctx, left, fenced=False)
 
     def _start(
-        self,
-        ctx: RequestContext,
-        switched_off: Sequence[Instance],
-        is_wanted: IsWanted = lambda instance: True,
-        *,
-        fenced: bool,
+        self, ctx: RequestContext, switched_off: Sequence[Instance], *, fenced: bool, fresh: bool = False
     ) -> None:
         """Start guests that were switched off with the host. While it is forced down they may be evacuated at any moment,
-        so they wait, and are not reported as off.
+        so they wait, and are not reported as off. `fresh`: see `GuestStarts.begin`.
         """
         if not self._resumes_guests:
             return
         if fenced and switched_off:
             LOG.warning("This host is forced down: %d guests are not started again before that ends", len(switched_off))
-            self._fenced = (*self._fenced, *switched_off)
+            self._fenced.extend(switched_off)
             self._guest_starts.hold(switched_off)
             return
-        self._guest_starts.begin(ctx, switched_off, is_wanted)
+        self._guest_starts.begin(ctx, switched_off, partial(self._is_wanted, ctx), fresh=fresh)
 
     def _read(self, ctx: RequestContext) -> tuple[HostInstances, Sequence[DomainView]]:
         return self._conductor.instances_of_host(ctx, host=self._host), self._driver.domains()
@@ -188,7 +184,14 @@ class Adoptions:
         if adoption.finished:
             self._builder.report(ctx, message)
 
-    def _is_still_off(self, ctx: RequestContext, instance: Instance) -> bool:
-        """Whether the guest must still be started: since safe mode ended, a user may have stopped or removed it."""
-        switched_off = self._sorted(*self._read(ctx)).switched_off
-        return any(guest.uuid == instance.uuid for guest in switched_off)
+    def _is_wanted(self, ctx: RequestContext, instance: Instance) -> bool | None:
+        """Whether the guest must still be started: meanwhile a user may have stopped or removed it, or it was evacuated. None: not
+        before the host is not forced down any more.
+        """
+        host_instances, domains = self._read(ctx)
+        if all(guest.uuid != instance.uuid for guest in self._sorted(host_instances, domains).switched_off):
+            return False
+        if host_instances.fenced:
+            self._fenced.append(instance)
+            return None
+        return True

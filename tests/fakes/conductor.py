@@ -76,6 +76,8 @@ class FakeConductor:
         self.instances: dict[str, Instance] = {}
         self.reasons: dict[str, str] = {}
         self.open: dict[str, _Open] = {}
+        # Whether the host is forced down.
+        self.fenced = False
         self.failures: list[Failure] = []
         self.purged: set[str] = set()
         self.guests: tuple[GuestMark, ...] = ()
@@ -213,6 +215,7 @@ class FakeConductor:
         return self._serve(
             "instances_of_host",
             lambda: HostInstances(
+                fenced=self.fenced,
                 instances=tuple(one for one in self.instances.values() if self._on(one, host)),
                 attempts=tuple(task.message for task in self._open_on(host)),
             ),

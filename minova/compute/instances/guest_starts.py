@@ -26,7 +26,10 @@ LOG = logging.getLogger(__name__)
 # Seconds for which a start waits for a hypervisor or a service that does not answer, and between two tries. After a power
 # cut of a whole site other services may come later than this host.
 PATIENCE, PAUSE = 600.0, 5.0
-IsWanted = Callable[[Instance], bool]
+# Seconds for which the word of a conductor holds that a guest must be started: it may wait for others, and for services.
+FRESH = 30.0
+# None: not now. Its state stays unreported until `begin` is called for it again, or `release`.
+IsWanted = Callable[[Instance], bool | None]
 _LATER = (errors.HypervisorUnavailable, errors.GuestBusy, errors.ServiceUnavailable)
 
 
@@ -55,17 +58,17 @@ class GuestStarts:
         self._clock = clock
 
     def begin(
-        self, ctx: RequestContext, instances: Iterable[Instance], is_wanted: IsWanted = lambda instance: True
+        self, ctx: RequestContext, instances: Iterable[Instance], is_wanted: IsWanted, *, fresh: bool = False
     ) -> None:
         """Begin to start these guests. An instance whose guest cannot be started becomes `stopped`. `is_wanted` is asked
-        under the lock of the instance just before its start.
+        under the lock of the instance just before its start. `fresh`: a conductor has just said so.
         """
-        instances = tuple(instances)
+        instances, known_at = tuple(instances), self._clock() if fresh else float("-inf")
         self.hold(instances)
         for instance in instances:
             LOG.info("Instance %s ran when it was last seen: it is started again", instance.uuid)
             try:
-                self._workers.start_guest(instance.uuid, partial(self._start, ctx, instance, is_wanted))
+                self._workers.start_guest(instance.uuid, partial(self._start, ctx, instance, is_wanted, known_at))
             except RuntimeError as error:  # no thread is available
                 LOG.warning("Instance %s could not be started again: %s", instance.uuid, error)
                 self._release(instance.uuid)
@@ -79,10 +82,11 @@ class GuestStarts:
         for instance in instances:
             self._release(instance.uuid)
 
-    def _start(self, ctx: RequestContext, instance: Instance, is_wanted: IsWanted) -> None:
+    def _start(self, ctx: RequestContext, instance: Instance, is_wanted: IsWanted, known_at: float) -> None:
+        may_report = True
         with bound_request(ctx), self._domains.locked(instance.uuid):
             try:
-                self._try(ctx, instance, is_wanted)
+                may_report = self._try(ctx, instance, is_wanted, known_at)
             except Exception as error:
                 LOG.warning(
                     "Instance %s could not be started again: %s",
@@ -90,26 +94,28 @@ class GuestStarts:
                     error,
                     exc_info=not isinstance(error, errors.MinovaError | OSError),
                 )
-            self._release(instance.uuid)
+            if may_report:
+                self._release(instance.uuid)
 
-    def _try(self, ctx: RequestContext, instance: Instance, is_wanted: IsWanted) -> None:
-        """Raises the errors of the driver."""
+    def _try(self, ctx: RequestContext, instance: Instance, is_wanted: IsWanted, known_at: float) -> bool:
+        """Returns whether the state of the guest may be reported now. Raises the errors of the driver."""
         until = self._clock() + PATIENCE
         while True:
             try:
-                if not is_wanted(instance):
-                    return
+                wanted = self._clock() - known_at <= FRESH or is_wanted(instance)
+                if not wanted:
+                    return wanted is not None
                 self._bases.restore(ctx, instance)
                 plugged = self._vif_plug_waiter.bound_if_lost(ctx, instance)
                 run = self._driver.rescue if instance.vm_state is VmState.RESCUED else self._driver.start
                 run(plugged)
-                return
+                return True
             except _LATER as error:
                 if self._clock() >= until:
                     raise
                 LOG.info("Instance %s is not started yet: %s", instance.uuid, error)
             if self._pause(PAUSE):
-                return
+                return True
 
     def _release(self, instance_uuid: str) -> None:
         try:

@@ -148,6 +148,38 @@ def test_bug_guest_whose_move_waits_for_a_confirmation_stays_off(
     assert compute.domains() == {"i": power_state}
 
 
+def booted_long_ago(compute: Compute) -> None:
+    """Its guest is off, and its start has waited for others for a minute."""
+    compute.boot("i")
+    switched_off(compute)
+    compute.restart()
+    now = compute.ticks()
+    compute.ticks = lambda: now + 60.0
+
+
+def test_bug_guest_that_was_evacuated_while_its_start_waited_was_started(compute: Compute) -> None:
+    booted_long_ago(compute)
+    compute.conductor.change("i", host="other")
+    compute.run()
+    assert compute.domains() == {"i": PowerState.SHUTDOWN}
+
+
+def test_bug_host_that_was_forced_down_while_starts_waited_started_its_guests(compute: Compute) -> None:
+    """Each may be evacuated at any moment."""
+    booted_long_ago(compute)
+    compute.conductor.fenced = True
+    compute.run()
+    compute.manager.heartbeat()
+    compute.manager.report_changes()
+    compute.run()
+    assert compute.domains() == {"i": PowerState.SHUTDOWN}
+    assert compute.conductor.instances["i"].vm_state is VmState.ACTIVE, "it is not reported as off"
+    compute.conductor.fenced = False
+    compute.manager.heartbeat()
+    compute.run()
+    assert compute.domains() == {"i": PowerState.RUNNING}
+
+
 def test_a_guest_that_ran_when_its_process_started_is_not_started_after_safe_mode(compute: Compute) -> None:
     compute.boot("i")
     restart_in_safe_mode(compute)
