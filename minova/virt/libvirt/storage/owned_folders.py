@@ -38,13 +38,17 @@ class OwnedFolders(GuestFolders):
         self._former_hosts = former_hosts
 
     def require_owner(self, instance_uuid: str, host: str, row: Instance | None = None) -> None:
-        """`row`: the instance as a conductor has it; see `own_renamed`.
+        """`row`: the instance as a conductor has it; see `own_renamed`, `_take_back`.
 
-        Raises DisksOfAnotherHost if another host has made these disks since, on shared storage.
+        Raises DisksOfAnotherHost if another host has made these disks since, on shared storage. Raises HypervisorError if they are this
+        host's again, and a QEMU elsewhere has them open.
         """
         with suppress(FileNotFoundError), disk_owner.locked(self.folder(instance_uuid)) as owner:
             entry = owner.read()
             if entry is None or entry.host == host or self._own_renamed(owner, entry, host, row):
+                return
+            if self._take_back(owner, entry, host, row):
+                self.share_written(self.folder(instance_uuid) / disk_owner.ROOT_DISK)
                 return
             raise DisksOfAnotherHost(f"The disks of instance {instance_uuid} are now of host {entry.host}")
 
@@ -66,6 +70,22 @@ class OwnedFolders(GuestFolders):
         if entry.attempt not in {row.attempt, UNKNOWN_ATTEMPT}:
             return False
         owner.write(msgspec.structs.replace(entry, host=host))
+        return True
+
+    def _take_back(self, owner: OwnerFile, entry: DiskOwner, host: str, row: Instance | None) -> bool:
+        """Undo the evacuation that has taken these disks from this host, if the server is here again, in the attempt that it had before.
+        The evacuation has failed, and its host may be dead. Raises HypervisorError if a QEMU has them open.
+        """
+        if row is None or row.host != host or entry.taken_from is None:
+            return False
+        made = entry.taken_from
+        if made.host not in {host, *self._former_hosts} or made.attempt not in {row.attempt, UNKNOWN_ATTEMPT}:
+            return False
+        self.require_closed(self.folder(row.uuid) / disk_owner.ROOT_DISK, entry, host)
+        LOG.warning(
+            "The disks of instance %s are this host's again: host %s has not evacuated it", row.uuid, entry.host
+        )
+        owner.give_back()
         return True
 
     def settled_record(self, owner: OwnerFile, host: str, row: Instance) -> DiskOwner | None:

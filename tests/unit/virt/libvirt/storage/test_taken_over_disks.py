@@ -6,7 +6,9 @@ import msgspec
 import pytest
 
 from minova.errors import DisksOfAnotherHost, HypervisorError
+from minova.objects.catalogue.flavor import Flavor
 from minova.objects.hosts.service import OTHER_HOST
+from minova.objects.servers.instance import Instance
 from minova.virt.driver.domains import RowHost
 from minova.virt.libvirt.guest_files import image_locks
 from minova.virt.libvirt.storage import disk_owner
@@ -49,6 +51,12 @@ class Storage:
         return self.disk.read_bytes() == b"precious" and disk_owner.written_formats(self.folder) == {"disk": "qcow2"}
 
 
+def back(host: str = "dead", attempt: int = 1) -> Instance:
+    """The server as it is after an evacuation that has failed."""
+    flavor = Flavor(flavorid="1", name="nano", vcpus=1, memory_mb=64, root_gb=1)
+    return Instance(uuid=UUID, display_name="one", flavor=flavor, host=host, attempt=attempt)
+
+
 @pytest.fixture
 def storage(tmp_path: Path) -> Storage:
     return Storage(tmp_path)
@@ -86,6 +94,39 @@ def test_a_late_clean_up_gives_them_back(storage: Storage, row: RowHost) -> None
     storage.take("one", 2)
     storage.disks.remove(UUID, "one", row)
     assert (storage.owner, storage.is_whole) == (("dead", 1), True)
+
+
+def test_bug_server_whose_evacuation_has_failed_may_not_use_its_disks(storage: Storage) -> None:
+    """The host that has taken them over is dead, and gives nothing back."""
+    storage.take("one", 2)
+    for row in (None, back(host="one"), back(attempt=2), back(attempt=3)):
+        with pytest.raises(DisksOfAnotherHost, match="are now of host one"):
+            storage.disks.require_owner(UUID, "dead", row)
+    for _ in range(2):
+        storage.disks.require_owner(UUID, "dead", back())
+    assert (storage.owner, storage.is_whole) == (("dead", 1), True)
+    # The other host comes back.
+    storage.disks.remove(UUID, "one", RowHost(host="dead"))
+    assert (storage.owner, storage.is_whole) == (("dead", 1), True)
+    assert storage.take("two", 3)
+
+
+def test_a_server_is_not_back_while_the_other_host_has_its_disks_open(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.take("one", 2)
+    monkeypatch.setattr(image_locks, "is_open", lambda path: path == storage.disk)
+    with pytest.raises(HypervisorError, match="the guest is not down"):
+        storage.disks.require_owner(UUID, "dead", back())
+    assert storage.owner == ("one", 2)
+
+
+def test_a_host_with_a_new_name_has_the_disks_of_its_server_back(storage: Storage) -> None:
+    storage.take("one", 2)
+    storage.disks.recognise(frozenset({"dead"}))
+    for _ in range(2):
+        storage.disks.require_owner(UUID, "renamed", back(host="renamed"))
+    assert (storage.owner, storage.is_whole) == (("renamed", 1), True)
 
 
 def test_the_old_host_that_returns_leaves_them(storage: Storage) -> None:
