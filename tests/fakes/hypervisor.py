@@ -24,6 +24,7 @@ from minova.objects.servers.states import PowerState
 from minova.virt.driver.disks import LeftDisks
 from minova.virt.driver.domains import NO_DATA, NO_ROW, GuestData, RowHost
 from minova.virt.driver.secrets import SecretSource
+from minova.virt.fake.power import FakeTurns
 from tests.fakes.immovable import Immovable
 
 
@@ -31,7 +32,7 @@ def nothing(operation: str) -> None:
     """The hook that does nothing."""
 
 
-class Hypervisor(Immovable):
+class Hypervisor(Immovable, FakeTurns):
     """Implements `virt.driver.ComputeDriver`. `on_call` is told each operation before it works; what it raises is raised."""
 
     reports_resources: ClassVar[bool] = True
@@ -83,7 +84,7 @@ class Hypervisor(Immovable):
         self._changed: Callable[[str, PowerState], None] | None = None
         self._lock = threading.RLock()
 
-    def _note(self, operation: str) -> None:
+    def _begin(self, operation: str) -> None:
         self.calls.append(operation)
         self.on_call(operation)
 
@@ -124,17 +125,17 @@ class Hypervisor(Immovable):
     # -- what a compute asks ---------------------------------------------------------------------------------------
 
     def init_host(self, host: str) -> None:
-        self._note("init_host")
+        self._begin("init_host")
 
     def recognise(self, former_hosts: tuple[str, ...]) -> None:
         pass
 
     def available_nodes(self) -> tuple[str, ...]:
-        self._note("available_nodes")
+        self._begin("available_nodes")
         return self.nodes
 
     def host_view(self, node: str) -> AvailableResources:
-        self._note("host_view")
+        self._begin("host_view")
         return AvailableResources(
             node=node,
             hypervisor_hostname=node,
@@ -153,7 +154,7 @@ class Hypervisor(Immovable):
         return dict(self.present_bridges)
 
     def domains(self) -> tuple[DomainView, ...]:
-        self._note("domains")
+        self._begin("domains")
         return tuple(domain for _, domain in self._domains.values())
 
     def needs_image(self) -> bool:
@@ -170,7 +171,7 @@ class Hypervisor(Immovable):
         with_disks: bool = True,
         copies_image: bool = False,
     ) -> None:
-        self._note("prepare")
+        self._begin("prepare")
         self.copied_images[instance.uuid] = copies_image
         self.images[instance.uuid] = image_path
         self.guest_data[instance.uuid] = data
@@ -179,7 +180,7 @@ class Hypervisor(Immovable):
         self.add_domain(instance.uuid, node, instance.flavor.memory_mb, attempt=attempt, running=running)
 
     def power_on(self, instance: Instance, *, paused: bool = False) -> PowerState:
-        self._note("power_on")
+        self._begin("power_on")
         state = PowerState.PAUSED if paused else PowerState.RUNNING
         with self._lock:
             node, domain = self._domains[instance.uuid]
@@ -187,14 +188,14 @@ class Hypervisor(Immovable):
         return state
 
     def latest_attempt(self, instance_uuid: str) -> int | None:
-        self._note("latest_attempt")
+        self._begin("latest_attempt")
         known = self._domains.get(instance_uuid)
         of_disks = [disks.attempt for disks in self.disks_left if disks.uuid == instance_uuid]
         of_domain = [known[1].attempt] if known is not None and known[1].attempt is not None else []
         return max([*of_domain, *of_disks], default=None)
 
     def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:
-        self._note("destroy")
+        self._begin("destroy")
         self._domains.pop(instance_uuid, None)
         self.destroyed.append((instance_uuid, row))
 
@@ -214,12 +215,12 @@ class Hypervisor(Immovable):
         self.owned.update(instance_uuids)
 
     def power_off(self, instance_uuid: str) -> None:
-        self._note("power_off")
+        self._begin("power_off")
         if instance_uuid in self._domains:
             self.turn(instance_uuid, PowerState.SHUTDOWN)
 
     def shut_down(self, instance_uuid: str, timeout: float, cancelled: threading.Event) -> bool:
-        self._note("shut_down")
+        self._begin("shut_down")
         self.timeouts.append(timeout)
         self.waits_for_guest(cancelled)
         if self.shuts_down and not cancelled.is_set():
@@ -227,11 +228,11 @@ class Hypervisor(Immovable):
         return self.shuts_down or cancelled.is_set()
 
     def start(self, instance: Instance) -> PowerState:
-        self._note("start")
+        self._begin("start")
         return self._run(instance)
 
     def hard_reboot(self, instance: Instance) -> PowerState:
-        self._note("hard_reboot")
+        self._begin("hard_reboot")
         return self._run(instance)
 
     def _run(self, instance: Instance) -> PowerState:
@@ -240,78 +241,71 @@ class Hypervisor(Immovable):
         self.turn(instance.uuid, PowerState.RUNNING)
         return PowerState.RUNNING
 
-    def pause(self, instance_uuid: str) -> PowerState:
-        return self._turned("pause", instance_uuid, PowerState.PAUSED)
-
-    def unpause(self, instance_uuid: str) -> PowerState:
-        return self._turned("unpause", instance_uuid, PowerState.RUNNING)
-
     def suspend(self, instance_uuid: str) -> PowerState:
-        return self._turned("suspend", instance_uuid, PowerState.SHUTDOWN)
-
-    def resume(self, instance: Instance) -> PowerState:
-        return self._turned("resume", instance.uuid, PowerState.RUNNING)
+        self._begin("suspend")
+        return self._turn_to(instance_uuid, PowerState.SHUTDOWN)
 
     def prepare_rescue(self, instance: Instance, image: Image, image_path: Path | None) -> None:
-        self._note("prepare_rescue")
+        self._begin("prepare_rescue")
         self.images[instance.uuid] = image_path
 
     def rescue(self, instance: Instance, image: Image | None = None) -> PowerState:
-        return self._turned("rescue", instance.uuid, PowerState.RUNNING)
+        self._begin("rescue")
+        return self._turn_to(instance.uuid, PowerState.RUNNING)
 
     def without_broken_disk(self) -> tuple[str, ...]:
-        self._note("without_broken_disk")
+        self._begin("without_broken_disk")
         return tuple(self.broken)
 
     def attach_broken_disk(self, instance_uuid: str) -> None:
-        self._note("attach_broken_disk")
+        self._begin("attach_broken_disk")
         if self.broken[instance_uuid]:
             del self.broken[instance_uuid]
 
     def snapshot(self, instance: Instance, path: Path, check: Callable[[], None]) -> None:
-        self._note("snapshot")
+        self._begin("snapshot")
         self.on_snapshot(check)
         if instance.uuid not in self._domains:
             raise errors.NotFound(f"Domain of instance {instance.uuid}")
         path.write_bytes(b"the disk")
 
     def has_saved_memory(self, instance_uuid: str) -> bool:
-        self._note("has_saved_memory")
+        self._begin("has_saved_memory")
         return instance_uuid in self.saved
 
     def has_open_snapshot(self, instance_uuid: str) -> bool:
-        self._note("has_open_snapshot")
+        self._begin("has_open_snapshot")
         return instance_uuid in self.aside
 
     def open_snapshots(self) -> tuple[str, ...]:
-        self._note("open_snapshots")
+        self._begin("open_snapshots")
         return tuple(sorted(self.aside))
 
     def end_snapshot(self, instance_uuid: str, check: Callable[[], None] = lambda: None) -> None:
-        self._note("end_snapshot")
+        self._begin("end_snapshot")
         self.on_commit(check)
         self.aside.discard(instance_uuid)
 
     def refresh_interfaces(self, vifs: Mapping[str, Sequence[Vif]]) -> tuple[str, ...]:
-        self._note("refresh_interfaces")
+        self._begin("refresh_interfaces")
         self.vifs.update({uuid: tuple(of_instance) for uuid, of_instance in vifs.items()})
         return self.differing
 
     def refresh_members(self, members: Sequence[GroupMembers]) -> None:
-        self._note("refresh_members")
+        self._begin("refresh_members")
         self.members.extend(members)
 
     def interfaces(self, instance_uuid: str) -> tuple[Vif, ...]:
-        self._note("interfaces")
+        self._begin("interfaces")
         return self.vifs.get(instance_uuid, ())
 
     def attach_interface(self, instance: Instance, vif: Vif) -> PowerState:
-        self._note("attach_interface")
+        self._begin("attach_interface")
         self.vifs[instance.uuid] = (*self.vifs.get(instance.uuid, ()), vif)
         return PowerState(self._domains[instance.uuid][1].power_state)
 
     def detach_interface(self, instance_uuid: str, vif: Vif, check: Callable[[], None]) -> PowerState:
-        self._note("detach_interface")
+        self._begin("detach_interface")
         check()
         self.vifs[instance_uuid] = tuple(one for one in self.vifs.get(instance_uuid, ()) if one != vif)
         return PowerState(self._domains[instance_uuid][1].power_state)
@@ -327,40 +321,40 @@ class Hypervisor(Immovable):
         self.guest_data[instance.uuid] = data
         self.on_rebuild()
         replaces()
-        self._turned("rebuild", instance.uuid, PowerState.SHUTDOWN)
+        self._begin("rebuild")
+        self._turn_to(instance.uuid, PowerState.SHUTDOWN)
 
     def inject_nmi(self, instance_uuid: str) -> PowerState:
-        self._note("inject_nmi")
+        self._begin("inject_nmi")
         return PowerState(self._domains[instance_uuid][1].power_state)
 
     def set_admin_password(self, instance: Instance, password: str) -> None:
-        self._note("set_admin_password")
+        self._begin("set_admin_password")
         self.on_password()
         self.passwords[instance.uuid] = password
 
-    def _turned(self, operation: str, instance_uuid: str, state: PowerState) -> PowerState:
-        self._note(operation)
+    def _turn_to(self, instance_uuid: str, state: PowerState) -> PowerState:
         self.turn(instance_uuid, state)
         return state
 
     def lost_base(self, instance_uuid: str) -> Path | None:
-        self._note("lost_base")
+        self._begin("lost_base")
         return self.lost_bases.get(instance_uuid)
 
     def bases_in_use(self) -> frozenset[str]:
-        self._note("bases_in_use")
+        self._begin("bases_in_use")
         return self.bases
 
     def bound_console_logs(self) -> None:
-        self._note("bound_console_logs")
+        self._begin("bound_console_logs")
 
     def guest_state(self, instance_uuid: str) -> GuestState | None:
-        self._note("power_state")
+        self._begin("power_state")
         found = self._domains.get(instance_uuid)
         return GuestState(PowerState(found[1].power_state), reason_of(found[1].reason)) if found is not None else None
 
     def guests_in_trouble(self) -> dict[str, GuestState]:
-        self._note("guests_in_trouble")
+        self._begin("guests_in_trouble")
         return {
             uuid: GuestState(PowerState(domain.power_state), reason_of(domain.reason))
             for uuid, (_, domain) in self._domains.items()
@@ -368,13 +362,13 @@ class Hypervisor(Immovable):
         }
 
     def go_on(self, instance_uuid: str) -> bool:
-        self._note("go_on")
+        self._begin("go_on")
         if self._domains[instance_uuid][1].reason == GuestReason.DISK_FULL and self.has_space:
             self.turn(instance_uuid, PowerState.RUNNING)
         return self.has_space
 
     def power_state(self, instance_uuid: str) -> PowerState | None:
-        self._note("power_state")
+        self._begin("power_state")
         found = self._domains.get(instance_uuid)
         return PowerState(found[1].power_state) if found is not None else None
 
@@ -385,23 +379,23 @@ class Hypervisor(Immovable):
         return "\n".join(lines if tail_length is None else lines[-tail_length:])
 
     def uptime(self) -> str:
-        self._note("uptime")
+        self._begin("uptime")
         return " 08:32:11 up 93 days, 18:25, 12 users,  load average: 0.20, 0.12, 0.14\n"
 
     def diagnostics(self, instance_uuid: str) -> GuestDiagnostics:
-        self._note("diagnostics")
+        self._begin("diagnostics")
         if instance_uuid not in self._domains:
             raise errors.NotFound(f"Domain {instance_uuid}")
         return GuestDiagnostics(driver="libvirt", memory_kb=131072)
 
     def console(self, instance_uuid: str, console_type: ConsoleType) -> ConsoleAddress:
-        self._note("console")
+        self._begin("console")
         if instance_uuid not in self._domains:
             raise errors.NotFound(f"Domain {instance_uuid}")
         return ConsoleAddress(host="127.0.0.1", port=5900)
 
     def cpu_times(self, node: str) -> CpuTimes | None:
-        self._note("cpu_times")
+        self._begin("cpu_times")
         return self.cpus
 
     def overhead(self, flavor: Flavor) -> Overhead:

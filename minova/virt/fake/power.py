@@ -1,6 +1,7 @@
 """What fake guests do: they run, pause and are saved."""
 
 import threading
+from typing import Protocol
 
 import msgspec
 
@@ -15,7 +16,27 @@ from minova.virt.fake.records import macs_of
 LINES_OF_A_START = 12
 
 
-class FakePower(FakeDomains):
+class FakeTurns(Protocol):
+    """Operations that only turn a guest to another state. The hypervisor of the tests of computes has them, too."""
+
+    def _begin(self, operation: str) -> None: ...
+
+    def _turn_to(self, instance_uuid: str, state: PowerState) -> PowerState: ...
+
+    def pause(self, instance_uuid: str) -> PowerState:
+        self._begin("pause")
+        return self._turn_to(instance_uuid, PowerState.PAUSED)
+
+    def unpause(self, instance_uuid: str) -> PowerState:
+        self._begin("unpause")
+        return self._turn_to(instance_uuid, PowerState.RUNNING)
+
+    def resume(self, instance: Instance) -> PowerState:
+        self._begin("resume")
+        return self._turn_to(instance.uuid, PowerState.RUNNING)
+
+
+class FakePower(FakeDomains, FakeTurns):
     def power_state(self, instance_uuid: str) -> PowerState | None:
         with self._lock:
             self._begin("power_state")
@@ -89,14 +110,6 @@ class FakePower(FakeDomains):
         self.power_off(instance_uuid)
         return True
 
-    def pause(self, instance_uuid: str) -> PowerState:
-        self._begin("pause")
-        return self._turn_to(instance_uuid, PowerState.PAUSED)
-
-    def unpause(self, instance_uuid: str) -> PowerState:
-        self._begin("unpause")
-        return self._turn_to(instance_uuid, PowerState.RUNNING)
-
     def suspend(self, instance_uuid: str) -> PowerState:
         with self._lock:
             self._begin("suspend")
@@ -104,10 +117,6 @@ class FakePower(FakeDomains):
             if domain.power_state in ON:
                 self._write(msgspec.structs.replace(domain, saved=True))
             return self._turn_to(instance_uuid, PowerState.SHUTDOWN)
-
-    def resume(self, instance: Instance) -> PowerState:
-        self._begin("resume")
-        return self._turn_to(instance.uuid, PowerState.RUNNING)
 
     def has_saved_memory(self, instance_uuid: str) -> bool:
         with self._lock:
