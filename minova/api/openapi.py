@@ -110,16 +110,18 @@ def _cut(kinds: Iterable[Any], components: Json, version: Version | None) -> Non
 
 def _structs(kinds: Iterable[Any]) -> Iterable[type]:
     """Returns the structs in these types."""
-    left, seen = [msgspec.inspect.type_info(kind) for kind in kinds], set[type]()
-    while left:
-        info = left.pop()
+    open_types, seen = [msgspec.inspect.type_info(kind) for kind in kinds], set[type]()
+    while open_types:
+        info = open_types.pop()
         if isinstance(info, msgspec.inspect.StructType):
             if info.cls not in seen:
                 seen.add(info.cls)
-                left += [field.type for field in info.fields]
+                open_types += [field.type for field in info.fields]
         else:
-            left += getattr(info, "types", ())
-            left += [inner for name in ("item_type", "value_type") if (inner := getattr(info, name, None)) is not None]
+            open_types += getattr(info, "types", ())
+            open_types += [
+                inner for name in ("item_type", "value_type") if (inner := getattr(info, name, None)) is not None
+            ]
     return seen
 
 

@@ -194,14 +194,19 @@ class Client:
 
     def pages(self, path: str, key: str, *, limit: int | None = None, **query: Any) -> Iterator[Json]:
         """Yields every item of a listing, at most `limit`. Follows OpenStack's `next` links from page to page."""
-        left = limit
+        remaining = limit
         while True:
-            page = self.get(path, limit=PAGE if left is None else min(left, PAGE), **query)
+            page = self.get(path, limit=PAGE if remaining is None else min(remaining, PAGE), **query)
             items = page.get(key, [])
-            yield from items if left is None else items[:left]
+            yield from items if remaining is None else items[:remaining]
             marker = next_marker(page, key)
-            left = None if left is None else left - len(items)
-            if not items or marker is None or marker == query.get("marker") or (left is not None and left <= 0):
+            remaining = None if remaining is None else remaining - len(items)
+            if (
+                not items
+                or marker is None
+                or marker == query.get("marker")
+                or (remaining is not None and remaining <= 0)
+            ):
                 return
             query["marker"] = marker
 

@@ -46,13 +46,13 @@ def measure_decisions(conf: cfg.ConfigOpts, hosts: list[int], runs: int) -> Iter
         table.apply(host_records(count))
         for chain, rules in chains.items():
             for request, spec in requests(count).items():
-                taken = times_of(table, spec, rules, runs)
+                durations = times_of(table, spec, rules, runs)
                 yield {
                     "request": request,
                     "chain": chain,
                     "hosts": count,
-                    "median_ms": round(median(taken), 4),
-                    "p99_ms": round(p99(taken), 4),
+                    "median_ms": round(median(durations), 4),
+                    "p99_ms": round(p99(durations), 4),
                 }
 
 

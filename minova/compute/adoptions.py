@@ -99,8 +99,8 @@ class Adoptions:
         switched_off = {instance.uuid for instance in self._sorted(host_instances, domains).switched_off}
         # Those that were evacuated meanwhile are not this host's any more.
         self._guest_starts.release([guest for guest in waited if guest.uuid not in switched_off])
-        left = [guest for guest in waited if guest.uuid in switched_off]
-        self._start(ctx, left, fenced=False)
+        fenced_guests = [guest for guest in waited if guest.uuid in switched_off]
+        self._start(ctx, fenced_guests, fenced=False)
 
     def _start(
         self, ctx: RequestContext, switched_off: Sequence[Instance], *, fenced: bool, fresh: bool = False

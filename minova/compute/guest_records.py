@@ -130,9 +130,9 @@ class GuestRecords:
 
 def with_long_fields(instance: Instance, recorded_instance: Instance) -> Instance:
     """Messages of actions may leave out long fields that only a build needs: these stay as they are known."""
-    kept = {
+    long_fields = {
         name: getattr(recorded_instance, name)
         for name in ("user_data", "key_data")
         if getattr(instance, name) is None and getattr(recorded_instance, name) is not None
     }
-    return msgspec.structs.replace(instance, **kept) if kept else instance
+    return msgspec.structs.replace(instance, **long_fields) if long_fields else instance

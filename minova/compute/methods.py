@@ -116,14 +116,14 @@ class ComputeMethods(ComputeApi):
         self._background.ask(ctx, ("question before terminate", instance_uuid), question)
 
     def _begin_removal(self, ctx: RequestContext, instance_uuid: str) -> None:
-        asked = self._builder.removals.asked(ctx, instance_uuid)
-        if asked is None:
+        is_needed = self._builder.removals.asked(ctx, instance_uuid)
+        if is_needed is None:
             return
         self._builder.cancel(instance_uuid)
         self._actions.cancel(instance_uuid)
         self.collaborators.moves.cancel(instance_uuid)
         self._workers.hurry(instance_uuid)
-        self._background.run(ctx, ("terminate", instance_uuid), lambda: self._terminate(ctx, instance_uuid, asked))
+        self._background.run(ctx, ("terminate", instance_uuid), lambda: self._terminate(ctx, instance_uuid, is_needed))
 
     def run_action(
         self, ctx: RequestContext, instance: Instance, action_id: int, kind: str, arguments: HostArguments

@@ -82,9 +82,9 @@ class Purge:
         before = self._earlier(seconds)
 
         def migrations(session: Session, limit: int) -> int:
-            gone = purge.migrations(session, self._now() - seconds, limit)
-            claims.forget(session, gone)
-            return len(gone)
+            purged = purge.migrations(session, self._now() - seconds, limit)
+            claims.forget(session, purged)
+            return len(purged)
 
         self._apply(
             [

@@ -44,18 +44,18 @@ class Reconcile:
         self._expire_late_builds()
         self._send_again()
         hosts = self._liveness.hosts()
-        lost = {HostLoss.ABSENT: hosts.absent, HostLoss.FENCED: hosts.fenced}
+        hosts_by_loss = {HostLoss.ABSENT: hosts.absent, HostLoss.FENCED: hosts.fenced}
         with self._worker.db.read() as session:
             due = list(tasks.due(session, self._worker.id, self._worker.now(), LIMIT))
             waiting = tasks.count_by_step(session, self._worker.id)
             on_lost_hosts = {
                 loss: tasks.on_hosts(session, self._worker.id, hosts, self._registry.steps_ended_by(loss), LIMIT)
-                for loss, hosts in lost.items()
+                for loss, hosts in hosts_by_loss.items()
             }
             waiting_actions = tasks.on_hosts(
                 session,
                 self._worker.id,
-                lost[HostLoss.ABSENT] - lost[HostLoss.FENCED],
+                hosts_by_loss[HostLoss.ABSENT] - hosts_by_loss[HostLoss.FENCED],
                 self._registry.steps_ended_by(HostLoss.FENCED),
                 LIMIT,
             )

@@ -139,8 +139,8 @@ class RegisteredOptions:
     def nearest(self, group: str, name: str) -> str:
         """Returns the option with the most similar name, in this group or in others; empty if there is none."""
         for prefix, later in ((f"{group}_", group), *(PREFIXES if group == DEFAULT else ())):
-            if name.startswith(prefix) and (meant := self._nearest_in(later, name.removeprefix(prefix))):
-                return meant
+            if name.startswith(prefix) and (similar := self._nearest_in(later, name.removeprefix(prefix))):
+                return similar
         return self._in_others(name, 1.0) or self._nearest_in(group, name) or self._in_others(name, _IN_OTHERS)
 
     def _in_others(self, name: str, cutoff: float) -> str:
@@ -148,8 +148,8 @@ class RegisteredOptions:
         return " or ".join(_shown(place) for place in sorted(self._places) if place[1] in close)
 
     def _nearest_in(self, group: str, name: str) -> str:
-        known = {option for place, option in {*self._places, *ELSEWHERE, *NO_EFFECT} if place == group}
-        close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=_IN_GROUP)
+        options_of_group = {option for place, option in {*self._places, *ELSEWHERE, *NO_EFFECT} if place == group}
+        close = difflib.get_close_matches(name, sorted(options_of_group), n=1, cutoff=_IN_GROUP)
         if not close:
             return ""
         place = ELSEWHERE.get((group, close[0]), (group, close[0]))

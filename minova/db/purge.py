@@ -38,9 +38,9 @@ def deleted_instances(session: Session, before: ColumnElement[float], limit: int
 
     Keeps the UUIDs of those that may have a domain on some host: see `PurgedInstance`.
     """
-    owed = select(Migration.instance_uuid).where(Migration.cleanup_host.is_not(None))
+    owed_cleanups = select(Migration.instance_uuid).where(Migration.cleanup_host.is_not(None))
     query = select(Instance.uuid, Instance.reservation_id, Instance.attempt).where(
-        Instance.deleted_since < before, Instance.uuid.not_in(owed)
+        Instance.deleted_since < before, Instance.uuid.not_in(owed_cleanups)
     )
     rows = session.execute(query.order_by(Instance.deleted_since).limit(limit)).all()
     uuids = [row.uuid for row in rows]

@@ -136,15 +136,15 @@ def take(session: Session, project_id: str, amounts: Mapping[str, int], limits: 
 
     Raises OverQuota if not everything fits, UsageChanged before the first use.
     """
-    taken: dict[str, int] = {}
+    new_usage: dict[str, int] = {}
     for name, amount in sorted(amounts.items()):
         row = {"b_project": project_id, "b_resource": name, "b_n": amount, "b_limit": limits[name]}
         if amount <= 0 or _rowcount(session, _TAKE, row):
-            taken[name] = amount
-    if len(taken) == len(amounts):
+            new_usage[name] = amount
+    if len(new_usage) == len(amounts):
         return
     used = usages_of(session, project_id)
-    before = {name: amount - taken.get(name, 0) for name, amount in used.items()}
+    before = {name: amount - new_usage.get(name, 0) for name, amount in used.items()}
     over = overruns(amounts, before, limits)
     if amounts.keys() <= used.keys() and over:
         raise OverQuota(over, before, limits)

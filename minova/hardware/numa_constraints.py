@@ -148,18 +148,18 @@ def _evenly(flavor: Flavor, nodes: int) -> Sequence[tuple[CPUs, int]]:
 
 
 def _check_division(flavor: Flavor, members: Sequence[CPUs], memory: Sequence[int]) -> None:
-    left = set(range(flavor.vcpus))
+    unassigned = set(range(flavor.vcpus))
     for node, cell in enumerate(members):
         for cpu in sorted(cell):
             if cpu >= flavor.vcpus:
                 raise errors.ImageNUMATopologyCPUOutOfRange(
                     f"hw:numa_cpus.{node} has CPU {cpu}: the flavor has CPUs 0 to {flavor.vcpus - 1}"
                 )
-            if cpu not in left:
+            if cpu not in unassigned:
                 raise errors.ImageNUMATopologyCPUDuplicates(f"hw:numa_cpus.{node} has CPU {cpu}, as another node has")
-            left.discard(cpu)
-    if left:
-        raise errors.ImageNUMATopologyCPUsUnassigned(f"CPUs {sorted(left)} are in no hw:numa_cpus.N")
+            unassigned.discard(cpu)
+    if unassigned:
+        raise errors.ImageNUMATopologyCPUsUnassigned(f"CPUs {sorted(unassigned)} are in no hw:numa_cpus.N")
     if sum(memory) != flavor.memory_mb or min(memory) < 0:
         raise errors.ImageNUMATopologyMemoryOutOfRange(
             f"hw:numa_mem.N add up to {sum(memory)} MB ({memory}): the flavor has {flavor.memory_mb} MB"

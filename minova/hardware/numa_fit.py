@@ -208,9 +208,9 @@ def fitted(host: NUMACell, counts: CellCounts, cell: InstanceNUMACell, need: Cel
     if cell.cpu_thread_policy == "isolate":
         return _isolated(changed, host, cores, need.reserved)
     cpus = _packed(cores, need.pcpus, require=cell.cpu_thread_policy == "require")
-    taken = set(cpus)
-    left = [cpu for core in cores for cpu in sorted(core - taken)]
-    return _pinned(changed, cpus, left[: need.reserved])
+    chosen_cpus = set(cpus)
+    other_cpus = [cpu for core in cores for cpu in sorted(core - chosen_cpus)]
+    return _pinned(changed, cpus, other_cpus[: need.reserved])
 
 
 def _packed(cores: Sequence[CPUs], count: int, *, require: bool) -> list[int]:
@@ -231,10 +231,10 @@ def _isolated(cell: InstanceNUMACell, host: NUMACell, cores: Sequence[CPUs], res
     cpus = [min(core) for core in cores if len(core) == threads][: len(cell.pcpuset)]
     if not reserved:
         return _pinned(cell, cpus, ())
-    left = [core for core in cores if core and min(core) not in cpus]
-    unshared = [core for core in left if core in host.siblings]
+    whole_cores = [core for core in cores if core and min(core) not in cpus]
+    unshared = [core for core in whole_cores if core in host.siblings]
     alone = msgspec.structs.replace(cell, reserved_alone=not unshared)
-    return _pinned(alone, cpus, [min((unshared or left)[0])])
+    return _pinned(alone, cpus, [min((unshared or whole_cores)[0])])
 
 
 def _pinned(cell: InstanceNUMACell, cpus: Sequence[int], reserved: Sequence[int]) -> InstanceNUMACell:

@@ -39,8 +39,8 @@ def reconciled(devices: Iterable[PciDevice], seen: Iterable[PciDevice]) -> Devic
     owned = {device.address: device for device in devices if device.instance_uuid is not None}
     present = {device.address: device for device in seen}
     free = [_set_free(device) for address, device in present.items() if address not in owned]
-    kept = [_seen_again(device) if address in present else _gone(device) for address, device in owned.items()]
-    return settled([*free, *kept])
+    owned_devices = [_seen_again(device) if address in present else _gone(device) for address, device in owned.items()]
+    return settled([*free, *owned_devices])
 
 
 def settled(devices: Iterable[PciDevice]) -> Devices:
@@ -97,8 +97,8 @@ def freed(devices: Sequence[PciDevice], instance_uuid: str, *statuses: str) -> D
     def goes(device: PciDevice) -> bool:
         return device.instance_uuid == instance_uuid and (not statuses or device.status in statuses)
 
-    left = [device for device in devices if not (goes(device) and device.status == REMOVED)]
-    return settled(_set_free(device) if goes(device) else device for device in left)
+    remaining = [device for device in devices if not (goes(device) and device.status == REMOVED)]
+    return settled(_set_free(device) if goes(device) else device for device in remaining)
 
 
 def kept_for(devices: Sequence[PciDevice], instance_uuids: Iterable[str]) -> Devices:
@@ -120,10 +120,10 @@ def chosen(
     taken: dict[str, str | None] = {}
     for request in requests:
         pools = pools_of(free)
-        left = {_kind(pool): pool.count for pool in pci_pools.consumed(pools, [request], cells)}
+        counts_left = {_kind(pool): pool.count for pool in pci_pools.consumed(pools, [request], cells)}
         for pool in pools:
             like = [device for device in free if _kind(pool_of(device)) == _kind(pool)]
-            for device in like[: pool.count - left.get(_kind(pool), 0)]:
+            for device in like[: pool.count - counts_left.get(_kind(pool), 0)]:
                 taken[device.address] = request.request_id
                 # Its relatives are no longer free for the next request.
                 free = [candidate for candidate in free if not related(candidate, device)]

@@ -50,12 +50,12 @@ def shortage(
     pools: Sequence[PciDevicePool], requests: Sequence[InstancePCIRequest], cells: GuestCells | None = None
 ) -> str | None:
     """Returns why the pools cannot meet the requests; None if they can."""
-    left = _sorted(pools)
+    remaining = _sorted(pools)
     for request in requests:
-        matching = _matching(left, request, cells)
+        matching = _matching(remaining, request, cells)
         if isinstance(matching, str):
             return matching
-        left = _taken(left, matching, request.count)
+        remaining = _taken(remaining, matching, request.count)
     return None
 
 
@@ -65,13 +65,13 @@ def consumed(
     """Returns what is left of the pools, without empty pools. Raises PciDeviceRequestFailed if the
     pools are too small.
     """
-    left = _sorted(pools)
+    remaining = _sorted(pools)
     for request in requests:
-        matching = _matching(left, request, cells)
+        matching = _matching(remaining, request, cells)
         if isinstance(matching, str):
             raise PciDeviceRequestFailed(matching)
-        left = _taken(left, matching, request.count)
-    return left
+        remaining = _taken(remaining, matching, request.count)
+    return remaining
 
 
 def _sorted(pools: Iterable[PciDevicePool]) -> Pools:

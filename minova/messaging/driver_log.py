@@ -103,9 +103,9 @@ def _one_line(record: logging.LogRecord) -> bool:
 def reason_of(error: object) -> str:
     """Returns the reason without what oslo.messaging puts before it, so that all connections have the same reason."""
     text = str(error)
-    found = _LINES.fullmatch(text)
-    if found is not None:
-        text = next(reason for reason in found.groups() if reason is not None)
+    match = _LINES.fullmatch(text)
+    if match is not None:
+        text = next(reason for reason in match.groups() if reason is not None)
     return _WORDS.get(text) or _OPERATION.sub("", text)
 
 
@@ -118,11 +118,11 @@ def failed(error: object) -> None:
 
 def _is_something_else(record: logging.LogRecord) -> bool:
     text = record.getMessage()
-    found = _LINES.match(text) if record.levelno >= logging.WARNING else None
-    if found is None or _REFUSED.search(text):
+    match = _LINES.match(text) if record.levelno >= logging.WARNING else None
+    if match is None or _REFUSED.search(text):
         return True
     # Another thread names the reason of a failed heartbeat. Connections that have not been used since the outage ended notice it late;
     # if the broker is away again, they will say so once more.
-    if found["heartbeat"] is None and not OUTAGE.ended_within(LATE):
-        failed(found[0])
+    if match["heartbeat"] is None and not OUTAGE.ended_within(LATE):
+        failed(match[0])
     return False

@@ -56,9 +56,9 @@ def _wake() -> None:
 
 def _wait(seen: int, until: float | None) -> None:
     """Wait until more messages have arrived than `seen`. Raises TimeoutError after the time `until`."""
-    left = None if until is None else until - time.monotonic()
+    remaining = None if until is None else until - time.monotonic()
     with _ARRIVED:
-        if not _ARRIVED.wait_for(lambda: seen != _Arrivals.count, left):
+        if not _ARRIVED.wait_for(lambda: seen != _Arrivals.count, remaining):
             raise TimeoutError
 
 

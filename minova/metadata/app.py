@@ -115,9 +115,9 @@ class MetadataApp:
         if len(content) > LONGEST_PASSWORD:
             raise errors.BadRequest("Request is too large.")
         try:
-            left = content.decode()
+            encrypted = content.decode()
         except UnicodeDecodeError:
             raise errors.BadRequest("The password is no text.") from None
-        self._guests.leave_password(caller, left)
+        self._guests.leave_password(caller, encrypted)
         self._recent.forget(caller)
         return Document(content=b"")

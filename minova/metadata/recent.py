@@ -75,7 +75,7 @@ class Rates:
     def _count(self, caller: Hashable, requests: int) -> bool:
         now = self._clock()
         with self._lock:
-            left, at = self._left.get(caller, (BURST, now))
-            left = min(BURST, left + (now - at) * RATE)
-            self._left[caller] = (left - requests if left >= 1 else left, now)
-            return left >= 1
+            tokens, at = self._left.get(caller, (BURST, now))
+            tokens = min(BURST, tokens + (now - at) * RATE)
+            self._left[caller] = (tokens - requests if tokens >= 1 else tokens, now)
+            return tokens >= 1

@@ -76,10 +76,10 @@ def create(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
 
 
 def _check_name(call: Call, name: str) -> None:
-    taken = [event_name for event_name, since in SINCE.items() if call.since(since) or call.shows_all]
-    if name not in taken:
+    known_names = [event_name for event_name, since in SINCE.items() if call.since(since) or call.shows_all]
+    if name not in known_names:
         raise errors.BadRequest(
-            f"Invalid input for field/attribute name. Value: {name[:64]}. '{name[:64]}' is not one of {taken} at {text(call.version)}"
+            f"Invalid input for field/attribute name. Value: {name[:64]}. '{name[:64]}' is not one of {known_names} at {text(call.version)}"
         )
 
 

@@ -54,15 +54,15 @@ def check_values(document: Any) -> None:
     """Raises BadRequest for an integer beyond 64 bits, a text with a NUL character, or values that are nested too
     deeply, anywhere in a document of plain values.
     """
-    left = [(document, 1)]
-    while left:
-        value, depth = left.pop()
+    open_values = [(document, 1)]
+    while open_values:
+        value, depth = open_values.pop()
         if depth > MAX_DEPTH:
             raise errors.BadRequest(f"Malformed request body: it is nested deeper than {MAX_DEPTH} levels.")
         if isinstance(value, dict):
-            left += [(each, depth + 1) for each in value.values()]
+            open_values += [(each, depth + 1) for each in value.values()]
         elif isinstance(value, list):
-            left += [(each, depth + 1) for each in value]
+            open_values += [(each, depth + 1) for each in value]
         elif isinstance(value, int) and not MIN_INT64 <= value <= MAX_INT64:
             raise errors.BadRequest("Invalid input: an integer in the body does not fit into 64 bits.")
     # Only after the depth has been checked.

@@ -128,8 +128,10 @@ class History:
     def _has(self, name: str, version: Version, everything: bool) -> bool:
         moves = [change for change in self._events[name] if change.kind in (ADDED, REMOVED)]
         before = [change for change in moves if change.version <= version]
-        there = before[-1].kind == ADDED if before else not moves or moves[0].kind == REMOVED
-        return there or (everything and any(change.kind == ADDED and change.version > version for change in moves))
+        has_element = before[-1].kind == ADDED if before else not moves or moves[0].kind == REMOVED
+        return has_element or (
+            everything and any(change.kind == ADDED and change.version > version for change in moves)
+        )
 
     @cache  # noqa: B019  - likewise
     def required(self, version: Version) -> frozenset[str]:

@@ -39,14 +39,14 @@ def check_query(request: falcon.Request) -> None:
 
 def check_document(document: Any) -> None:
     """Raises BadRequest, with the place (`$.server.metadata.key`), if a document of plain values has U+0000."""
-    left: list[tuple[Any, _Place]] = [(document, None)]
-    while left:
-        value, place = left.pop()
+    open_values: list[tuple[Any, _Place]] = [(document, None)]
+    while open_values:
+        value, place = open_values.pop()
         if isinstance(value, dict):
             for key, inner in value.items():
-                left += [(key, (place, key)), (inner, (place, key))]
+                open_values += [(key, (place, key)), (inner, (place, key))]
         elif isinstance(value, list):
-            left += [(inner, (place, index)) for index, inner in enumerate(value)]
+            open_values += [(inner, (place, index)) for index, inner in enumerate(value)]
         elif isinstance(value, str) and NUL in value:
             raise errors.BadRequest(f"Invalid input: {_shown(_path(place))} has a NUL character.")
 

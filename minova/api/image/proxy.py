@@ -77,8 +77,11 @@ def checked(properties: Properties) -> Properties:
 
 
 def with_reserved(before: Properties, after: Properties) -> Properties:
-    kept = {key: value for key, value in before.items() if key.startswith(RESERVED_PREFIX)}
-    return {**checked({key: value for key, value in after.items() if kept.get(key) != value}), **kept}
+    reserved_properties = {key: value for key, value in before.items() if key.startswith(RESERVED_PREFIX)}
+    return {
+        **checked({key: value for key, value in after.items() if reserved_properties.get(key) != value}),
+        **reserved_properties,
+    }
 
 
 class BuiltInProxy:

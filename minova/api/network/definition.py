@@ -40,8 +40,8 @@ class NetworkValidation(StructValidation):
 
     def query(self, request: falcon.Request, route: Route, version: Version) -> Any:
         if route.query is not None and issubclass(route.query, NetworkPageQuery):
-            known = {field.encode_name for field in msgspec.structs.fields(route.query)}
-            unknown = [key[:64] for key, _ in pairs_of(request) if key not in known]
+            declared_fields = {field.encode_name for field in msgspec.structs.fields(route.query)}
+            unknown = [key[:64] for key, _ in pairs_of(request) if key not in declared_fields]
             if unknown:
                 raise errors.BadRequest(f"{unknown} is invalid attribute for filtering")
         return super().query(request, route, version)

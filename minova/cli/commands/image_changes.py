@@ -93,8 +93,8 @@ class ImageUnset(Command):
             raise CliError(f"Image {image['id']} has no {', '.join(unknown)}; nothing was unset.")
         changes: list[Json] = [{"op": "remove", "path": _pointer(key)} for key in dict.fromkeys(parsed_args.property)]
         if parsed_args.tag:
-            left = [tag for tag in image["tags"] if tag not in parsed_args.tag]
-            changes.append({"op": "replace", "path": "/tags", "value": left})
+            other_tags = [tag for tag in image["tags"] if tag not in parsed_args.tag]
+            changes.append({"op": "replace", "path": "/tags", "value": other_tags})
         self.client.patch_image(f"{IMAGE}/images/{part(image['id'])}", changes)
 
 

@@ -19,7 +19,7 @@ def parts(diagnosis: Json) -> list[Part]:
         if step["before"] - step["after"] > FEW or not step.get("lost")
         for what, count in step.get("lacking", {}).items()
     ]
-    lost = [row for step in steps for host in step.get("lost", []) for row in _causes(step["name"], host)]
+    causes = [row for step in steps for host in step.get("lost", []) for row in _causes(step["name"], host)]
     weighed = diagnosis.get("weighed", [])
     weighers = sorted({name for host in weighed for name, share in host.get("weights", {}).items() if share})
     weights = [
@@ -30,7 +30,7 @@ def parts(diagnosis: Json) -> list[Part]:
     return [
         Part("Filters, in their order", ("Filter", "Before", "After", "Lost"), filters),
         Part("What the lost hosts lack", ("Filter", "Lack", "Hosts"), lacking),
-        Part("Hosts that were lost", ("Host", "Node", "Filter", "Reason"), lost),
+        Part("Hosts that were lost", ("Host", "Node", "Filter", "Reason"), causes),
         Part("Weights of the best, by weigher", ("Host", "Node", "Weight", *weighers), weights),
         _conflicts(diagnosis.get("conflicts", [])),
         _attempts(diagnosis.get("attempts", [])),

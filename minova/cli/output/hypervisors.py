@@ -29,8 +29,8 @@ class Cells(Lines):
 
 
 def _pages(pages: Json) -> str:
-    kept = f", {pages['reserved']} kept" if pages["reserved"] else ""
-    return f"{pages['size_kb']} KiB pages: {pages['used']} of {pages['total']} used{kept}"
+    reserved = f", {pages['reserved']} kept" if pages["reserved"] else ""
+    return f"{pages['size_kb']} KiB pages: {pages['used']} of {pages['total']} used{reserved}"
 
 
 class PoolLines(Lines):

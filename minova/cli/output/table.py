@@ -59,19 +59,19 @@ def fit(
     """Returns names and rows of the columns that fit into `width` characters, and the names of those that do not."""
     columns = list(_columns(names, rows))
     least = [_widest(name, column, _longest_word) for name, column in columns]
-    kept: list[int] = []
+    fitting_widths: list[int] = []
     for index in sorted(range(len(names)), key=lambda index: bool(rows) and _is_empty(columns[index][1])):
-        if not kept or _total([least[each] for each in (*kept, index)]) <= width:
-            kept.append(index)
-    kept.sort()
-    widths = {index: least[index] for index in kept}
+        if not fitting_widths or _total([least[each] for each in (*fitting_widths, index)]) <= width:
+            fitting_widths.append(index)
+    fitting_widths.sort()
+    widths = {index: least[index] for index in fitting_widths}
     # The remaining width goes to the columns in their order, as far as they can use it.
-    for index in kept:
+    for index in fitting_widths:
         more = _widest(*columns[index], _longest_line) - widths[index]
         widths[index] += max(0, min(more, width - _total(list(widths.values()))))
-    wrapped = [[_wrapped(row[index], widths[index]) for index in kept] for row in rows]
+    wrapped = [[_wrapped(row[index], widths[index]) for index in fitting_widths] for row in rows]
     left_out = [name for index, name in enumerate(names) if index not in widths]
-    return [names[index] for index in kept], wrapped, left_out
+    return [names[index] for index in fitting_widths], wrapped, left_out
 
 
 def _is_empty(column: Sequence[Any]) -> bool:

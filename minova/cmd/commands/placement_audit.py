@@ -41,9 +41,9 @@ def run(conf: cfg.ConfigOpts) -> None:
     finally:
         db.close()
     print(_json(rows) if conf.command.json else table(rows))
-    left = sum(row.healed is False for row in rows)
-    if left:
-        raise errors.Conflict(f"{left} of {len(rows)} findings were left as they are.")
+    unhealed = sum(row.healed is False for row in rows)
+    if unhealed:
+        raise errors.Conflict(f"{unhealed} of {len(rows)} findings were left as they are.")
 
 
 def _found(db: Database) -> Iterator[FindingRow]:

@@ -57,8 +57,8 @@ def run(conf: cfg.ConfigOpts) -> bool:
             return not recovery.is_nothing
         _require_reports(recovery, command.without)
         _require_listed(recovery, command.remove)
-        left = bring_together(db, recovery, command.remove, conf)
-        end(db, recovery, command.without, left=left, leave_rest=command.leave_rest)
+        undecided = bring_together(db, recovery, command.remove, conf)
+        end(db, recovery, command.without, left=undecided, leave_rest=command.leave_rest)
     finally:
         db.close()
     return False
@@ -112,7 +112,7 @@ def bring_together(
     that have no copy come last: the adoption of the guest at the destination settles them, too. Returns the ids of those
     that are left as they are.
     """
-    left = []
+    undecided = []
     for entry in sorted(
         recovery.things, key=lambda thing: (thing.kind != "image", thing.reason == DomainVerdict.NO_COPY.value)
     ):
@@ -124,11 +124,11 @@ def bring_together(
         try:
             db.run(work)
         except (errors.NotFound, errors.Conflict) as error:
-            left.append(entry.id)
+            undecided.append(entry.id)
             print(f"{escaped(entry.id)}: left as it is: {escaped(str(error))}")
         else:
             print(f"{escaped(entry.id)}: {what}")
-    return left
+    return undecided
 
 
 def _adoption(entry: UnexpectedItem, db: Database, conf: cfg.ConfigOpts) -> Callable[[Session], None]:

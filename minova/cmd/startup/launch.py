@@ -162,11 +162,11 @@ def _end_a_stop(
     systemd.notify(STOPPING="1")
     if not started.is_set():
         return  # the end of a start is limited anyway
-    left = STOP_WITHIN
-    while left > 0:
+    remaining = STOP_WITHIN
+    while remaining > 0:
         time.sleep(service.STOP_NOTICED)
         if not any(getattr(each, "waits_for_work", False) for each in services):
-            left -= service.STOP_NOTICED
+            remaining -= service.STOP_NOTICED
     reasons = [failure for each in services if (failure := getattr(each, "failure", None)) is not None]
     _leave_threads(STOP_WITHIN, 1 if reasons else 0)
 

@@ -191,9 +191,9 @@ def _with_orphans(
             opened = node_usage.with_orphan(opened, uuid, replace(used, numa=None))
         devices = records[uuid].instance.pci_devices if uuid in records else ()
         owned = {device.address for device in opened.node.pci_devices if device.instance_uuid == uuid}
-        taken = {device.address: device.request_id for device in devices if device.address not in owned}
+        requests_by_address = {device.address: device.request_id for device in devices if device.address not in owned}
         try:
-            opened = node_usage.with_allocated(node_usage.with_claimed(opened, uuid, taken), uuid)
+            opened = node_usage.with_allocated(node_usage.with_claimed(opened, uuid, requests_by_address), uuid)
         except ValueError as error:
             conflicts.append(f"guest {uuid}, which has no row here, has what another has: {error}")
     return opened, tuple(conflicts)

@@ -59,5 +59,7 @@ def _pinned(node: ComputeNode) -> str:
 
 
 def _taken(node: ComputeNode) -> str:
-    taken = [f"{device.address} {device.instance_uuid}" for device in node.pci_devices if device.instance_uuid]
-    return ", ".join(taken) or "none taken"
+    assigned_devices = [
+        f"{device.address} {device.instance_uuid}" for device in node.pci_devices if device.instance_uuid
+    ]
+    return ", ".join(assigned_devices) or "none taken"

@@ -161,14 +161,14 @@ def _devices_after_step(
     """Update the devices after a step. Claimed devices belong to the new side, allocated ones to the old side. When the
     move is over, the remaining devices are allocated.
     """
-    both = migration.source == migration.dest == place
+    is_local = migration.source == migration.dest == place
     if moving:
-        return with_allocated(node_usage, instance_uuid) if here and migration.switched and not both else node_usage
+        return with_allocated(node_usage, instance_uuid) if here and migration.switched and not is_local else node_usage
     if not here:
         return with_freed(node_usage, instance_uuid)
     if migration.dest != place or not migration.succeeded:
         return with_freed(node_usage, instance_uuid, pci_devices.CLAIMED)
-    if both:
+    if is_local:
         node_usage = with_freed(node_usage, instance_uuid, pci_devices.ALLOCATED, pci_devices.REMOVED)
     return with_allocated(node_usage, instance_uuid)
 

@@ -171,11 +171,11 @@ class InstanceActions:
 
     def _report_end(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> None:
         """The caller holds the lock of the instance, so that no request of the action runs meanwhile."""
-        kept, recorded = (
+        stored, recorded = (
             self._results.of(instance_uuid, action_id, ctx.request_id),
             self._recorded(ctx, instance_uuid, action_id),
         )
-        result = kept or recorded
+        result = stored or recorded
         if result is None:
             # Since it was looked at, it may have ended and been received.
             if self._results.begun_kind(instance_uuid, action_id, ctx.request_id) is not None:
@@ -212,8 +212,8 @@ class InstanceActions:
     def _report_interruption(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> None:
         """An earlier process has begun an action whose arguments are stored nowhere, so no request of it comes again."""
         state = self._power_state_if_known(instance_uuid)
-        lost = Result(instance_uuid=instance_uuid, action_id=action_id, power_state=state, kind="ResultUnknown")
-        self._report_failure(ctx, lost, "the host was interrupted and does not know whether it was done")
+        result = Result(instance_uuid=instance_uuid, action_id=action_id, power_state=state, kind="ResultUnknown")
+        self._report_failure(ctx, result, "the host was interrupted and does not know whether it was done")
         self._results.forget(instance_uuid)
 
     def is_unreported(self, instance_uuid: str) -> bool:

@@ -55,6 +55,6 @@ def tokens_to_try(waiting: Callable[[], Sequence[ImageToken]]) -> Iterator[str]:
     """
     yield from [token.value for token in waiting() if token.value is not None][-1:]
     # A build may have been given up meanwhile and gets no token; another build may have come.
-    fresh = next((value for token in waiting() if (value := token.renewed()) is not None), None)
-    if fresh is not None:
-        yield fresh
+    renewed_token = next((value for token in waiting() if (value := token.renewed()) is not None), None)
+    if renewed_token is not None:
+        yield renewed_token

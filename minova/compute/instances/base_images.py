@@ -34,25 +34,27 @@ class BaseImages:
         Raises BaseImageLost if the image service does not have it, StaleAttempt if the instance is not of this host any
         more, DiskFull or ServiceUnavailable.
         """
-        lost = self._driver.lost_base(instance.uuid)
-        if lost is None:
+        lost_base = self._driver.lost_base(instance.uuid)
+        if lost_base is None:
             return
         advice = (
             f"Put a file with this digest there, or rebuild the server: the disk of instance {instance.uuid} needs it"
         )
         image = instance.image
-        if image is None or image.os_hash_value != lost.name:
-            raise errors.BaseImageLost(f"{lost} is gone, and the image of the server is another one. {advice}")
+        if image is None or image.os_hash_value != lost_base.name:
+            raise errors.BaseImageLost(f"{lost_base} is gone, and the image of the server is another one. {advice}")
         image_id = image.id
         token = ImageToken(
             None,
             lambda: self._conductor.image_token(ctx, instance_uuid=instance.uuid, image_id=image_id, host=self._host),
         )
-        LOG.warning("%s is gone, on which the disk of instance %s is based: it is fetched again", lost, instance.uuid)
+        LOG.warning(
+            "%s is gone, on which the disk of instance %s is based: it is fetched again", lost_base, instance.uuid
+        )
         try:
             # The kernel of the guest is beside its disks.
             self._images.fetch(msgspec.structs.replace(image, kernel=None, ramdisk=None), check, token)
         except (errors.ImageUnacceptable, errors.NotFound) as error:
-            raise errors.BaseImageLost(f"{lost} is gone and cannot be fetched: {error} {advice}") from error
+            raise errors.BaseImageLost(f"{lost_base} is gone and cannot be fetched: {error} {advice}") from error
         if self._driver.lost_base(instance.uuid) is not None:
-            raise errors.BaseImageLost(f"{lost} is gone, and images are kept elsewhere now. {advice}")
+            raise errors.BaseImageLost(f"{lost_base} is gone, and images are kept elsewhere now. {advice}")

@@ -239,8 +239,8 @@ class Builder:
             copies_image=copies_image,
         )
         check()
-        fresh = self._clock() - claimed_at < self._fresh_claim
-        if not (fresh and instance.task_state in _SPAWNING):
+        is_recent = self._clock() - claimed_at < self._fresh_claim
+        if not (is_recent and instance.task_state in _SPAWNING):
             self._reports.begin(ctx, message.instance.uuid, message.attempt, TaskState.SPAWNING)
         if message.evacuation is not None and message.evacuation.stops:
             return PowerState.SHUTDOWN

@@ -102,9 +102,9 @@ class GuestStarts:
         until = self._clock() + PATIENCE
         while True:
             try:
-                wanted = self._clock() - known_at <= FRESH or is_wanted(instance)
-                if not wanted:
-                    return wanted is not None
+                may_start = self._clock() - known_at <= FRESH or is_wanted(instance)
+                if not may_start:
+                    return may_start is not None
                 self._bases.restore(ctx, instance)
                 plugged = self._vif_plug_waiter.bound_if_lost(ctx, instance)
                 run = self._driver.rescue if instance.vm_state is VmState.RESCUED else self._driver.start

@@ -91,8 +91,10 @@ class Interfaces:
         pending_delete = {
             uuid: [vif for vif in of_instance if vif.pending_delete] for uuid, of_instance in vifs.items()
         }
-        kept = {uuid: tuple(vif for vif in of_instance if not vif.pending_delete) for uuid, of_instance in vifs.items()}
-        differing = self._driver.refresh_interfaces(kept)
+        present_vifs = {
+            uuid: tuple(vif for vif in of_instance if not vif.pending_delete) for uuid, of_instance in vifs.items()
+        }
+        differing = self._driver.refresh_interfaces(present_vifs)
         self._is_known = True
         for instance_uuid in dict.fromkeys(
             (*differing, *(uuid for uuid, of_instance in pending_delete.items() if of_instance))

@@ -142,11 +142,11 @@ class Removals:
         """
         with self._domains.locked(instance_uuid):
             latest = self._attempts.latest(instance_uuid)
-            here = next((domain for domain in self._driver.domains() if domain.uuid == instance_uuid), None)
-            if here is not None and not here.ours:
-                LOG.warning("Domain %s has the UUID of an evacuated instance, but is not ours", here.name)
+            own_domain = next((domain for domain in self._driver.domains() if domain.uuid == instance_uuid), None)
+            if own_domain is not None and not own_domain.ours:
+                LOG.warning("Domain %s has the UUID of an evacuated instance, but is not ours", own_domain.name)
                 return
-            is_back = max(latest or 0, (here.attempt or 0) if here is not None else 0) >= attempt
+            is_back = max(latest or 0, (own_domain.attempt or 0) if own_domain is not None else 0) >= attempt
             if not is_back:
                 LOG.info("Removing what is left of instance %s, which was evacuated", instance_uuid)
                 if not self.clean_up(ctx, instance_uuid, attempt - 1):

@@ -124,8 +124,8 @@ class VifPlugWaiter:
                 return
 
     def _give_up(self, instance: Instance, vifs: tuple[Vif, ...]) -> None:
-        left = ", ".join(vif.port_id for vif in vifs if not _is_wired(vif))
-        text = f"Neutron has not wired the ports {left} of instance {instance.uuid} within vif_plugging_timeout, {self._timeout:g} s"
+        unwired_ports = ", ".join(vif.port_id for vif in vifs if not _is_wired(vif))
+        text = f"Neutron has not wired the ports {unwired_ports} of instance {instance.uuid} within vif_plugging_timeout, {self._timeout:g} s"
         if self._is_fatal:
             raise errors.VirtualInterfaceCreateException(text)
         LOG.warning("%s: the guest runs without", text)

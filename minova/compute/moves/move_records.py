@@ -32,8 +32,8 @@ class MoveRecords:
     def note_left(self, ctx: RequestContext, move: MoveMessage) -> None:
         """The row names the destination now. Here the migration holds what a revert needs."""
         migration = msgspec.structs.replace(move.migration, has_switched=True)
-        gone = msgspec.structs.replace(move.instance, host=migration.dest_compute, node=migration.dest_node)
-        self.note(ctx, gone, migration, migration.source_node)
+        at_destination = msgspec.structs.replace(move.instance, host=migration.dest_compute, node=migration.dest_node)
+        self.note(ctx, at_destination, migration, migration.source_node)
 
     def note_given_up(self, ctx: RequestContext, move: MoveMessage) -> None:
         """The move has ended, or goes to another host, since this destination has claimed."""

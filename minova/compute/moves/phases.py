@@ -245,10 +245,10 @@ class ColdPhases:
             self._records.remove(uuid, migration.source_compute, migration.attempt)
         status = "reverted" if migration.status == "reverting" else "error"
         # The row names the source soon, and then nothing of the instance counts here.
-        gone = msgspec.structs.replace(move.instance, host=migration.source_compute, node=migration.source_node)
+        at_source = msgspec.structs.replace(move.instance, host=migration.source_compute, node=migration.source_node)
         ended = msgspec.structs.replace(migration, status=status)
         if not _is_local(migration) or status == "error":
-            self._records.note(ctx, gone, ended, migration.dest_node or "")
+            self._records.note(ctx, at_source, ended, migration.dest_node or "")
         return PhaseResult()
 
     def _leave(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
@@ -266,8 +266,8 @@ class ColdPhases:
             last = None if move.instance.deleted else self._last_left(move)
             self._records.remove(uuid, move.instance.host, last)
         ended = _ENDED.get(migration.status, migration.status)
-        here = migration.source_node if migration.source_compute == self._host else migration.dest_node
-        self._records.note(ctx, move.instance, msgspec.structs.replace(migration, status=ended), here or "")
+        own_node = migration.source_node if migration.source_compute == self._host else migration.dest_node
+        self._records.note(ctx, move.instance, msgspec.structs.replace(migration, status=ended), own_node or "")
         return PhaseResult()
 
     def _last_left(self, move: MoveMessage) -> int:

@@ -78,8 +78,8 @@ class GuestReporter:
 
     def _marks(self, domains: Iterable[DomainView]) -> list[GuestMark]:
         marks = [self._mark_of(domain) for domain in domains]
-        here = {mark.uuid for mark in marks}
-        return marks + [self._mark_of_disks(disks) for disks in self._driver.left_disks(here)]
+        marked_uuids = {mark.uuid for mark in marks}
+        return marks + [self._mark_of_disks(disks) for disks in self._driver.left_disks(marked_uuids)]
 
     def _mark_of(self, domain: DomainView) -> GuestMark:
         record = self._records.of(domain.uuid)

@@ -154,8 +154,8 @@ class ResourceTracker:
             before, written = self._node_usage, self._saved
             self._node_usage, self._saved, self.reported_bridges = finding.node_usage, None, None
             # Reserved amounts changed since then are the operator's decision, not drift.
-            kept = steps.with_reserved(before, finding.node_usage.reserved).node if before else inputs.node
-            drift = drift_of(kept, finding.node_usage.node)
+            former_node = steps.with_reserved(before, finding.node_usage.reserved).node if before else inputs.node
+            drift = drift_of(former_node, finding.node_usage.node)
             finding = replace(finding, drift=drift + edited(written, inputs.node, finding.node_usage.node))
             sent = self._order.stamped(finding.node_usage.node)
             row = self._conductor.finish_audit(

@@ -140,9 +140,9 @@ def zone_change_fault(
     if not after.zone:
         return "its availability_zone cannot be taken away or be empty"
     others = [other for other in all_aggregates if other.id != before.id]
-    taken = {zone for host in before.hosts if (zone := zone_of(host, others)) and zone != after.zone}
-    if taken:
-        return f"one or more of its hosts are already in availability zone {', '.join(sorted(taken))}"
+    other_zones = {zone for host in before.hosts if (zone := zone_of(host, others)) and zone != after.zone}
+    if other_zones:
+        return f"one or more of its hosts are already in availability zone {', '.join(sorted(other_zones))}"
     if instances_there():
         return "there are instances on its hosts, whose availability zone would change"
     return None

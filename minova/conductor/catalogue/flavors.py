@@ -73,8 +73,8 @@ class Flavors(FlavorsApi):
             for key, value in extra_specs.items():
                 if value is None and key not in flavor.extra_specs:
                     raise errors.NotFound(f"Flavor {flavorid} has no extra specs with key {key}.")
-            kept = {key: value for key, value in {**flavor.extra_specs, **extra_specs}.items() if value is not None}
-            updated_flavor = msgspec.structs.replace(flavor, extra_specs=kept)
+            merged = {key: value for key, value in {**flavor.extra_specs, **extra_specs}.items() if value is not None}
+            updated_flavor = msgspec.structs.replace(flavor, extra_specs=merged)
             flavors.replace(session, updated_flavor)
             return updated_flavor
 

@@ -157,10 +157,10 @@ class ComputeNodes(AuditsApi):
         not be repaired.
         """
         guests = {domain.uuid for domain in view.domains}
-        done, left = node_audit.restore(self._worker.run, self._worker.now(), node.uuid, suspects, guests)
+        done, unrestored = node_audit.restore(self._worker.run, self._worker.now(), node.uuid, suspects, guests)
         for drift in done:
             LOG.warning("Node %s: %s", node.hypervisor_hostname, drift)
-        return msgspec.structs.replace(inputs, restored=done, conflicts=(*inputs.conflicts, *left))
+        return msgspec.structs.replace(inputs, restored=done, conflicts=(*inputs.conflicts, *unrestored))
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 

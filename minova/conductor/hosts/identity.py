@@ -211,8 +211,8 @@ class HostProcesses:
         """The process has ended by itself, so another one may register. Returns False if it did not serve the host."""
         statement = update(Service).where(Service.host == host, Service.binary == COMPUTE, Service.process == process)
         # process_place stays. It distinguishes a process that has ended from one that never identified itself.
-        left: Any = session.connection().execute(statement.values(process=None, process_lock=None))
-        return bool(left.rowcount)
+        result: Any = session.connection().execute(statement.values(process=None, process_lock=None))
+        return bool(result.rowcount)
 
     def _require_no_other(
         self, session: Session, row: Service, identity: HostIdentity, now: ColumnElement[float]

@@ -124,11 +124,11 @@ def _require_free(session: Session, renaming: Renaming) -> None:
         )
     new_names = [name for before, name in renaming.nodes.items() if name != before]
     own = select(ComputeNode.uuid).where(ComputeNode.host == renaming.old)
-    taken = session.scalar(
+    occupant = session.scalar(
         select(ResourceProvider.name).where(ResourceProvider.name.in_(new_names), ResourceProvider.uuid.not_in(own))
     )
-    if taken is not None or len(set(renaming.nodes.values())) != len(renaming.nodes):
-        raise errors.Conflict(f"Another resource provider is named {taken or new_names[0]} already.")
+    if occupant is not None or len(set(renaming.nodes.values())) != len(renaming.nodes):
+        raise errors.Conflict(f"Another resource provider is named {occupant or new_names[0]} already.")
 
 
 def _rename_service(session: Session, service: Service, renaming: Renaming) -> None:

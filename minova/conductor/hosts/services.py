@@ -425,8 +425,8 @@ class Services(ServicesApi, ServiceSettingsApi):
             return service
 
     def _set_reason(self, session: Session, service_id: int, host: str, reason: str | None) -> None:
-        told = {None: "works again", objects.STOPPED: "has stopped"}
-        LOG.info("Compute of host %s: %s", host, told.get(reason, f"cannot work: {reason}"))
+        sentences = {None: "works again", objects.STOPPED: "has stopped"}
+        LOG.info("Compute of host %s: %s", host, sentences.get(reason, f"cannot work: {reason}"))
         services.change(session, service_id, down_reason=reason and reason[:255], updated_at=self._worker.at())
         self._announce(session, host)
         self._reasons = {k: v for k, v in self._reasons.items() if k != service_id} | (
@@ -448,9 +448,9 @@ class Services(ServicesApi, ServiceSettingsApi):
 
 
 def _require_cleaned(session: Session, host: str) -> None:
-    left = migrations.evacuated_from(session, host)
-    if left:
+    uncleaned = migrations.evacuated_from(session, host)
+    if uncleaned:
         raise errors.BadRequest(
-            f"Unable to force up the compute service of {host}: {len(left)} evacuations from it are not completed. Start it, "
+            f"Unable to force up the compute service of {host}: {len(uncleaned)} evacuations from it are not completed. Start it, "
             "so that it removes what it still has of these servers, and try again."
         )

@@ -67,8 +67,8 @@ def _rows(session: Session, host: str, uuids: Iterable[str]) -> dict[str, Domain
             )
     away = [uuid for uuid, row in rows.items() if not row.is_here and not row.deleted]
     rows |= _away(session, host, {uuid: rows[uuid] for uuid in away}) if away else {}
-    owed = (*migrations.evacuated_from(session, host), *migrations.owed_by(session, host))
-    leaving = {migration.instance_uuid for migration in owed}
+    owed_migrations = (*migrations.evacuated_from(session, host), *migrations.owed_by(session, host))
+    leaving = {migration.instance_uuid for migration in owed_migrations}
     return rows | {uuid: msgspec.structs.replace(rows[uuid], is_leaving=True) for uuid in leaving & rows.keys()}
 
 
@@ -123,6 +123,6 @@ def _with_ended(moved: EndedMoves, migration: MigrationObject, host: str) -> End
         return EndedMoves(max(moved.left_before, migration.attempt if has_left else 0), given_up)
     if migration.status in ENDED:
         tried = range(migration.old_attempt + 1, migration.attempt + 1) if migration.is_evacuation else ()
-        brought = {migration.attempt} if migration.attempt and migration.dest_compute == host else set()
-        return EndedMoves(moved.left_before, moved.given_up | brought | {*tried})
+        own_attempt = {migration.attempt} if migration.attempt and migration.dest_compute == host else set()
+        return EndedMoves(moved.left_before, moved.given_up | own_attempt | {*tried})
     return moved

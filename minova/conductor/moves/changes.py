@@ -344,8 +344,8 @@ class MoveChanges:
             case MoveEnd.REVERTED:
                 return replace(migration, status="reverted", cleanup_host=_other(migration.dest_compute, plan.owed))
             case MoveEnd.BROKEN:
-                left = not is_local(migration)
-                return replace(migration, status="error", cleanup_host=_other(migration.source_compute, left))
+                leaves_host = not is_local(migration)
+                return replace(migration, status="error", cleanup_host=_other(migration.source_compute, leaves_host))
             case MoveEnd.COMPLETED:
                 return replace(migration, status="completed", cleanup_host=_other(migration.source_compute, unclean))
             case MoveEnd.FAILED | MoveEnd.LOST:

@@ -34,10 +34,10 @@ class MoveDebts:
         """Ask hosts that are back to remove what ended moves have left there, or to end its guest."""
         hosts = self._liveness.hosts()
         with self._worker.db.read() as session:
-            owed = migrations.to_clean(session, hosts.present, LIMIT, after=self._collected)
-            messages = [self._changes.cleaning(session, migration) for migration in owed.values()]
+            owed_migrations = migrations.to_clean(session, hosts.present, LIMIT, after=self._collected)
+            messages = [self._changes.cleaning(session, migration) for migration in owed_migrations.values()]
         # The next round asks for others, because hosts may fail again and again.
-        self._collected = max(owed) if len(owed) == LIMIT else 0
+        self._collected = max(owed_migrations) if len(owed_migrations) == LIMIT else 0
         for message in messages:
             if message is not None:
                 self._computes.move(service_context(), str(message.migration.cleanup_host), message)

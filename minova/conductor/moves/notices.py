@@ -54,9 +54,9 @@ def of_step(
     begun = (_begun_live if migration.is_live else _begun_cold)(after)
     if begun:
         yield MoveNotice(f"{begun}.start", source)
-    there = (_LIVE if migration.is_live else _COLD).get(after.phase)
-    if there is not None:
-        yield MoveNotice(f"{there}.start", migration.dest_compute)
+    at_destination = (_LIVE if migration.is_live else _COLD).get(after.phase)
+    if at_destination is not None:
+        yield MoveNotice(f"{at_destination}.start", migration.dest_compute)
 
 
 def of_end(

@@ -83,12 +83,12 @@ class NetworkBackends:
     def lock(self, session: Session, creations: Sequence[InterfaceAllocation]) -> BackendLocks:
         by_service = _by_service(creations)
         return BackendLocks(
-            {service: self._backends[service].lock(session, those) for service, those in by_service.items()}
+            {service: self._backends[service].lock(session, of_service) for service, of_service in by_service.items()}
         )
 
     def allocate(self, session: Session, creations: Sequence[InterfaceAllocation], locked: BackendLocks) -> None:
-        for service, those in _by_service(creations).items():
-            self._named(service).allocate(session, those, locked.by_service[service])
+        for service, of_service in _by_service(creations).items():
+            self._named(service).allocate(session, of_service, locked.by_service[service])
 
     def allocated(self, request: CreateServers, instance_uuids: Collection[str]) -> None:
         self._of(request).allocated(instance_uuids)

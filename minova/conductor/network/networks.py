@@ -83,10 +83,10 @@ class Networks(NetworksApi):
                 raise errors.NetworkInUse(
                     f"Unable to complete operation on network {network_id}. There are one or more ports still in use on the network."
                 )
-            gone: Counter[tuple[str, str]] = Counter({(row.project_id, "networks"): 1})
+            freed_quota: Counter[tuple[str, str]] = Counter({(row.project_id, "networks"): 1})
             for project_id, count in rows.remove(session, row.id).items():
-                gone[project_id, "subnets"] += count
-            for (project_id, resource), count in sorted(gone.items()):
+                freed_quota[project_id, "subnets"] += count
+            for (project_id, resource), count in sorted(freed_quota.items()):
                 give(session, project_id, {resource: count})
 
         self._worker.run(work)

@@ -28,8 +28,8 @@ def change_addresses(session: Session, port_id: int, network: NetworkRow, fixed_
     """
     every, before = subnets.of_network(session, network.id), ports.allocated(session, port_id)
     if fixed_ips is None:
-        kept = {row.id for row in every if not _is_automatic(row)}
-        fixed_ips = [AddressRequest(ip_address=address) for subnet_id, address in before if subnet_id in kept]
+        kept_subnets = {row.id for row in every if not _is_automatic(row)}
+        fixed_ips = [AddressRequest(ip_address=address) for subnet_id, address in before if subnet_id in kept_subnets]
     after = choose(session, network, every, fixed_ips, mac, before)
     ports.give_back(session, port_id, set(before) - set(after))
     ports.allocate_several(session, {port_id: [address for address in after if address not in before]})

@@ -26,11 +26,11 @@ class NetworkTags(NetworkTagsApi):
             if kind not in tags.TABLES or not tags.lock(session, kind, resource_id, self._worker.at()):
                 raise errors.TagResourceNotFound(f"Resource {kind}s {resource_id} could not be found.")
             before = set(tags.of_resources(session, [resource_id]).get(resource_id, ()))
-            gone = (before if remove is None else before & set(remove)) - set(add)
-            after = before - gone | set(add)
+            removed_tags = (before if remove is None else before & set(remove)) - set(add)
+            after = before - removed_tags | set(add)
             if len(after) > MAX_TAGS:
                 raise errors.BadRequest(f"The number of tags exceed the per-resource limit of {MAX_TAGS}")
-            tags.take(session, resource_id, gone)
+            tags.take(session, resource_id, removed_tags)
             tags.add(session, {resource_id: after - before})
             return tuple(sorted(after))
 

@@ -135,10 +135,10 @@ def finish_delete(
     if state_changes.transition(session, [uuid], before, (VmState.DELETED, None), **values):
         # Ports that were made for a server belong to its project; a port that is marked for deletion may belong to
         # another project.
-        gone = vifs.release(session, [uuid], at)
+        released_vifs = vifs.release(session, [uuid], at)
         counted = locked.state[0] is not VmState.SOFT_DELETED
-        quotas.give_server(session, uuid, {"ports": gone.pop(locked.project_id, 0)}, counted=counted)
-        _give_ports(session, gone)
+        quotas.give_server(session, uuid, {"ports": released_vifs.pop(locked.project_id, 0)}, counted=counted)
+        _give_ports(session, released_vifs)
     if action_id is not None:
         actions.end(session, [action_id], at, event=False)
     tasks.remove(session, [uuid])
@@ -147,9 +147,9 @@ def finish_delete(
     moving = migrations.lock_open(session, uuid)
     for migration in moving:
         # Audits find domains of deleted servers. The destination may have files alone.
-        left = next((host for host in (migration.dest_compute, migration.source_compute) if host in owing), None)
-        left = None if migration.is_evacuation else left
-        migrations.write(session, msgspec.structs.replace(migration, status="error", cleanup_host=left), at, now)
+        owing_host = next((host for host in (migration.dest_compute, migration.source_compute) if host in owing), None)
+        owing_host = None if migration.is_evacuation else owing_host
+        migrations.write(session, msgspec.structs.replace(migration, status="error", cleanup_host=owing_host), at, now)
     touched = {host for migration in moving for host in (migration.source_compute, migration.dest_compute)}
     announce_hosts(session, {locked.host, *touched}, now)
     claims.release(session, [uuid], now, claim_number=claim_number)
@@ -163,9 +163,9 @@ def confirm_finished_move(session: Session, locked: LockedInstance, at: datetime
     for migration in migrations.lock_open(session, locked.uuid):
         if migration.status != "finished":
             continue
-        left = None if migration.source == migration.dest else migration.source_compute
-        hold = Hold.NONE if left is None else Hold.UNPROVEN
-        ended = msgspec.structs.replace(migration, status="confirmed", cleanup_host=left, hold=hold)
+        left_host = None if migration.source == migration.dest else migration.source_compute
+        hold = Hold.NONE if left_host is None else Hold.UNPROVEN
+        ended = msgspec.structs.replace(migration, status="confirmed", cleanup_host=left_host, hold=hold)
         migrations.write(session, ended, at, now)
         release_old_size(session, ended, locked.project_id, now)
 

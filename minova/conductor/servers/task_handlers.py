@@ -61,9 +61,9 @@ class ScheduleTasks:
         if expired:
             failure = Failure(kind="NoScheduler", details="No scheduler has answered in time.")
             self._builds.expire({uuid: epochs[uuid] for uuid in expired}, failure)
-        left = {uuid: epoch for uuid, epoch in epochs.items() if uuid not in expired}
-        if left:
-            self._builds.reschedule(service_context(), reservation_id, left)
+        unexpired = {uuid: epoch for uuid, epoch in epochs.items() if uuid not in expired}
+        if unexpired:
+            self._builds.reschedule(service_context(), reservation_id, unexpired)
 
     def _expired(self, session: Session, epochs: Mapping[str, int]) -> set[str]:
         return task_rows.past_deadline(session, epochs, self._worker.now())

@@ -158,13 +158,13 @@ class Terminate(RemovalReportsApi):
         `removed` what it has is asked again later, because the server is deleted.
         """
         removal = removal_of(task)
-        left = [other for other in removal.others if other[0] in present]
+        other_places = [other for other in removal.others if other[0] in present]
         absent = (other[0] for other in removal.others if other[0] not in present)
         owing = (*removal.owing, *absent, *(() if removed or task.host is None else (task.host,)))
-        if not left:
+        if not other_places:
             self._finish(session, locked, task, owing)
             return None
-        (host, node), *others = left
+        (host, node), *others = other_places
         asked_first = msgspec.to_builtins(Removal(asks=1, others=tuple(others), owing=owing))
         next_ask = {"host": host, "node": node, "payload": asked_first}
         tasks.change(session, [(task, next_ask)], BACKOFF.first, self._worker.now(), deadline_in=self._timeout)
@@ -231,9 +231,9 @@ class Terminate(RemovalReportsApi):
             self._give_up(session, locked, task, removal)
             return None
         counted = msgspec.structs.replace(removal, asks=removal.asks + 1)
-        fresh = None if removal.asks else self._timeout
+        timeout = None if removal.asks else self._timeout
         payload = {"payload": msgspec.to_builtins(counted)}
-        tasks.change(session, [(task, payload)], BACKOFF.pause(counted.asks), now, deadline_in=fresh)
+        tasks.change(session, [(task, payload)], BACKOFF.pause(counted.asks), now, deadline_in=timeout)
         return HostToAsk(str(task.host), task.node)
 
     def _give_up(self, session: Session, locked: LockedInstance, task: Task, removal: Removal) -> None:
@@ -309,8 +309,8 @@ class Terminate(RemovalReportsApi):
         owing = tuple(place[0] for place in places if place[0] is not None and place[0] not in present)
         if owing:
             LOG.info("Instance %s is deleted without %s, which are absent", instance_uuid, ", ".join(owing))
-        left = [(at, on) for at, on in places if at is not None and at in present]
-        host, node = left[0] if left else (None, None)
+        present_places = [(at, on) for at, on in places if at is not None and at in present]
+        host, node = present_places[0] if present_places else (None, None)
         if host is None:
             claim_number = task.claim_number if task is not None else 0
             finish_delete(session, locked, claim_number, action_id, at, now, owing=owing)
@@ -323,7 +323,7 @@ class Terminate(RemovalReportsApi):
             "action_id": action_id,
             "request_id": ctx.request_id,
             "worker_id": self._worker.id,
-            "payload": msgspec.to_builtins(Removal(asks=1, others=tuple(left[1:]), owing=owing)),
+            "payload": msgspec.to_builtins(Removal(asks=1, others=tuple(present_places[1:]), owing=owing)),
         }
         if task is not None:
             change = (task, turned | {"epoch": task.epoch + 1})

@@ -45,9 +45,9 @@ class GuestReports(GuestReportsApi):
         require_marks(guests)
         with self._worker.db.read() as session:
             verdicts, expected = self._judged(session, host, guests)
-            here = {mark.uuid for mark in guests}
-            missing = dict.fromkeys(unexpected.without_guest(session, host, here), DomainVerdict.NO_GUEST)
-            missing |= dict.fromkeys(unexpected.without_copy(session, host, here), DomainVerdict.NO_COPY)
+            reported_uuids = {mark.uuid for mark in guests}
+            missing = dict.fromkeys(unexpected.without_guest(session, host, reported_uuids), DomainVerdict.NO_GUEST)
+            missing |= dict.fromkeys(unexpected.without_copy(session, host, reported_uuids), DomainVerdict.NO_COPY)
             rows = unexpected.guests_on(session, host)
             records, most = unexpected.records_on(session, host), held_ports.most_guests(session, host)
         is_latest = True
@@ -112,15 +112,17 @@ class GuestReports(GuestReportsApi):
     ) -> dict[str, UnexpectedGuest]:
         at = self._worker.at()
         rows = unexpected.guests_on(session, host)
-        gone = rows.keys() - verdicts.keys()
-        here = {mark.uuid for mark in guests}
+        absent_uuids = rows.keys() - verdicts.keys()
+        reported_uuids = {mark.uuid for mark in guests}
         # A guest that an operator has decided to remove stays listed until its host has removed it, unless its server has come
         # to this host since: then the decision is over.
-        gone -= {uuid for uuid in (gone & here) - expected if rows[uuid].remove_at is not None}
+        absent_uuids -= {
+            uuid for uuid in (absent_uuids & reported_uuids) - expected if rows[uuid].remove_at is not None
+        }
         # Two hosts may report at the same moment that they do not have a guest any more: the second one frees its addresses.
-        held_ports.lock(session, gone)
-        unexpected.forget_guests(session, host, gone)
-        held_ports.release(session, gone - unexpected.reported_elsewhere(session, host, gone))
+        held_ports.lock(session, absent_uuids)
+        unexpected.forget_guests(session, host, absent_uuids)
+        held_ports.release(session, absent_uuids - unexpected.reported_elsewhere(session, host, absent_uuids))
         new = {f"{uuid} ({WHY[reason]})" for uuid, reason in verdicts.items() if uuid not in rows}
         warn_of_some("Guests on host %s are not as expected: %s", host, new)
         for mark in sorted(guests, key=lambda guest: guest.uuid):
@@ -148,9 +150,11 @@ class GuestReports(GuestReportsApi):
         if row is None:
             return
         at, uuid = self._worker.at(), record.instance.uuid
-        lost = held_ports.hold(session, uuid, record.instance.network_info, at, host)
-        if lost:
-            LOG.error("Guest %s on host %s has what another server was given: %s", uuid, host, ", ".join(lost))
+        lost_addresses = held_ports.hold(session, uuid, record.instance.network_info, at, host)
+        if lost_addresses:
+            LOG.error(
+                "Guest %s on host %s has what another server was given: %s", uuid, host, ", ".join(lost_addresses)
+            )
         in_safe_mode = self._worker.safe_mode.reason is not None
         if row.reason == DomainVerdict.NEWER.value and not in_safe_mode and built_guests.is_being_built(session, uuid):
             self._end_build(session, row)

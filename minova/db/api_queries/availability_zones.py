@@ -30,8 +30,8 @@ def is_available(session: Session, zone: str, default: str) -> bool:
     zones = _zones(session)
     enabled = select(Service.id).where(Service.topic == "compute", Service.disabled.is_(False)).limit(1)
     hosts = select(AggregateHost.host)
-    there = hosts.where(AggregateHost.aggregate_id.in_([key for key, name in zones.items() if name == zone]))
-    if session.scalar(enabled.where(Service.host.in_(there))) is not None:
+    hosts_in_zone = hosts.where(AggregateHost.aggregate_id.in_([key for key, name in zones.items() if name == zone]))
+    if session.scalar(enabled.where(Service.host.in_(hosts_in_zone))) is not None:
         return True
     elsewhere = hosts.where(AggregateHost.aggregate_id.in_(zones))
     return zone == default and session.scalar(enabled.where(Service.host.not_in(elsewhere))) is not None

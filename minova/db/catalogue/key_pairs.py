@@ -18,10 +18,10 @@ def add(session: Session, key_pair: KeyPair, limit: int, at: datetime) -> KeyPai
     """Returns None if the user already has `limit` key pairs. Raises IntegrityError if the name is taken, or another
     transaction has added a key pair meanwhile.
     """
-    taken = {*session.scalars(select(Row.number).where(Row.user_id == key_pair.user_id))}
-    if limit != UNLIMITED and len(taken) >= limit:
+    used_numbers = {*session.scalars(select(Row.number).where(Row.user_id == key_pair.user_id))}
+    if limit != UNLIMITED and len(used_numbers) >= limit:
         return None
-    number = next(number for number in range(len(taken) + 1) if number not in taken)
+    number = next(number for number in range(len(used_numbers) + 1) if number not in used_numbers)
     values = {name: getattr(key_pair, name) for name in ("user_id", "name", "type", "fingerprint", "public_key")}
     statement = insert(Row).values(**values, number=number, created_at=at)
     primary_key: Any = session.connection().execute(statement).inserted_primary_key

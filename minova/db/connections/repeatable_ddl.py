@@ -84,17 +84,17 @@ class _Repeatable(MySQLImpl):
         if constraint.name is None:
             raise ValueError(f"A constraint that a revision adds to the table {table} needs a name.")
         if isinstance(constraint, ForeignKeyConstraint):
-            there: Any = inspector.get_foreign_keys(table)
+            existing: Any = inspector.get_foreign_keys(table)
         elif isinstance(constraint, CheckConstraint):
-            there = inspector.get_check_constraints(table)
+            existing = inspector.get_check_constraints(table)
         else:
             # A unique constraint is an index here. One that is to be dropped has no kind.
-            there = [
+            existing = [
                 *inspector.get_indexes(table),
                 *inspector.get_foreign_keys(table),
                 *inspector.get_check_constraints(table),
             ]
-        return constraint.name in {each["name"] for each in there}
+        return constraint.name in {each["name"] for each in existing}
 
     def _columns(self, table: str) -> set[str]:
         return {each["name"] for each in self._found().get_columns(table)}

@@ -97,8 +97,8 @@ def read_recent(session: Session, groups: Mapping[int, tuple[str, int]]) -> dict
 
 
 def _remember(engine: Engine, at: float, members_by_group: Mapping[int, GroupMembers]) -> None:
-    kept = {row_id: last for row_id, last in _recent.get(engine, {}).items() if last.at >= at - RECENT}
-    _recent[engine] = kept | {row_id: _Read(at, members) for row_id, members in members_by_group.items()}
+    recent = {row_id: last for row_id, last in _recent.get(engine, {}).items() if last.at >= at - RECENT}
+    _recent[engine] = recent | {row_id: _Read(at, members) for row_id, members in members_by_group.items()}
 
 
 def number(session: Session, uuids: Collection[str]) -> dict[str, int]:

@@ -31,19 +31,19 @@ def hold(session: Session, instance_uuid: str, vifs: Sequence[Vif], at: datetime
 
     Returns what is not free any more.
     """
-    lost: list[str] = []
+    lost_addresses: list[str] = []
     networks = _locked(session, {vif.network_id for vif in vifs})
     for vif in sorted(vifs, key=lambda vif: vif.port_id):
         if vif.network_id not in networks or ports.exists(session, vif.port_id):
             continue
         if ports.macs_among(session, [vif.mac_address]):
-            lost.append(vif.mac_address)
+            lost_addresses.append(vif.mac_address)
             continue
         port_id = _add(session, instance_uuid, vif, networks[vif.network_id], at, host)
         free, taken = _free(session, vif, networks[vif.network_id])
-        lost += taken
+        lost_addresses += taken
         ports.allocate_several(session, {port_id: free})
-    return lost
+    return lost_addresses
 
 
 def most_guests(session: Session, host: str) -> int:

@@ -192,9 +192,9 @@ def release_orphans(session: Session, at: datetime, limit: int) -> int:
     """Releases the ports of deleted servers: a conductor of an older release, which does not know such ports, has
     deleted these servers. Returns the number of servers.
     """
-    gone = select(Row.instance_uuid).outerjoin(models.Instance, models.Instance.uuid == Row.instance_uuid)
+    orphans = select(Row.instance_uuid).outerjoin(models.Instance, models.Instance.uuid == Row.instance_uuid)
     lost = or_(models.Instance.deleted_at.is_not(None), models.Instance.uuid.is_(None))
-    uuids = list(session.scalars(gone.where(_HELD, lost).distinct().limit(limit)))
+    uuids = list(session.scalars(orphans.where(_HELD, lost).distinct().limit(limit)))
     release_all(session, uuids, at)
     return len(uuids)
 

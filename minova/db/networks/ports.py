@@ -251,23 +251,23 @@ def release(session: Session, instance_uuids: Collection[str]) -> Counter[str]:
     """Takes all ports from these servers. Removes those that were created for them or are being deleted. Returns
     {project: number of removed ports}.
     """
-    gone: Counter[str] = Counter()
+    freed: Counter[str] = Counter()
     for chunk in chunked(sorted(instance_uuids)):
         query = select(Row).where(Row.instance_uuid.in_(chunk)).order_by(Row.id).with_for_update()
         rows = session.scalars(query.execution_options(populate_existing=True)).all()
         removed = [row for row in rows if _goes(row)]
-        gone.update(row.project_id for row in removed)
+        freed.update(row.project_id for row in removed)
         _remove_all(session, [row.id for row in removed])
-        kept = [row.id for row in rows if not _goes(row)]
-        if kept:
-            session.connection().execute(update(Row).where(Row.id.in_(kept)).values(**_FREE))
-    return gone
+        kept_ids = [row.id for row in rows if not _goes(row)]
+        if kept_ids:
+            session.connection().execute(update(Row).where(Row.id.in_(kept_ids)).values(**_FREE))
+    return freed
 
 
 def deleted_servers(session: Session, limit: int) -> list[str]:
     """Returns deleted servers that still have ports, because a conductor of release 0.1.0 has deleted them."""
-    gone = select(Row.instance_uuid).join(models.Instance, models.Instance.uuid == Row.instance_uuid)
-    query = gone.where(models.Instance.deleted_at.is_not(None)).distinct().limit(limit)
+    orphans = select(Row.instance_uuid).join(models.Instance, models.Instance.uuid == Row.instance_uuid)
+    query = orphans.where(models.Instance.deleted_at.is_not(None)).distinct().limit(limit)
     return [str(uuid) for uuid in session.scalars(query)]
 
 
@@ -318,8 +318,8 @@ def allocate_several(session: Session, addresses: Mapping[int, Iterable[tuple[in
 
 def give_back(session: Session, port_id: int, addresses: Iterable[tuple[int, str]]) -> None:
     for subnet_id, address in addresses:
-        gone = delete(Allocation).where(Allocation.subnet_id == subnet_id, Allocation.address == address)
-        session.connection().execute(gone.where(Allocation.port_id == port_id))
+        removal = delete(Allocation).where(Allocation.subnet_id == subnet_id, Allocation.address == address)
+        session.connection().execute(removal.where(Allocation.port_id == port_id))
 
 
 def allocated(session: Session, port_id: int) -> list[tuple[int, str]]:

@@ -197,11 +197,11 @@ def remove(session: Session, group_id: int) -> dict[str, int]:
     """
     goes = or_(Rule.group_id == group_id, Rule.remote_group_id == group_id)
     count = select(Rule.project_id, func.count(Rule.id)).where(goes).group_by(Rule.project_id)
-    gone = {project_id: int(number) for project_id, number in session.execute(count)}
+    freed_quota = {project_id: int(number) for project_id, number in session.execute(count)}
     session.connection().execute(delete(Rule).where(goes))
     tags.remove(session, select(Row.uuid).where(Row.id == group_id))
     session.connection().execute(delete(Row).where(Row.id == group_id))
-    return gone
+    return freed_quota
 
 
 # -- rules ---------------------------------------------------------------------------------------------------------------

@@ -248,8 +248,8 @@ def without_row(session: Session, host: str, uuids: Collection[str]) -> dict[str
     missing = sorted(set(uuids) - hosts_by_uuid.keys())
     purged: set[str] = set()
     for chunk in chunked(missing):
-        here = PurgedInstance.host.is_(None) | (PurgedInstance.host == host)
-        purged.update(session.scalars(select(PurgedInstance.uuid).where(PurgedInstance.uuid.in_(chunk), here)))
+        may_be_here = PurgedInstance.host.is_(None) | (PurgedInstance.host == host)
+        purged.update(session.scalars(select(PurgedInstance.uuid).where(PurgedInstance.uuid.in_(chunk), may_be_here)))
     return {uuid: uuid in purged for uuid in missing}
 
 

@@ -177,15 +177,17 @@ def unconfirmed(session: Session, now: ColumnElement[float], window: float, limi
     pauses = Backoff(first=window, longest=max(window, _LONGEST_WINDOW))
     waits = now - Migration.changed_at
     query = select(Migration.id, Migration.value, waits).where(Migration.status == "finished", waits > window)
-    found: list[MigrationObject] = []
+    unconfirmed_moves: list[MigrationObject] = []
     after = 0
-    while len(found) < limit:
+    while len(unconfirmed_moves) < limit:
         page = session.execute(query.where(Migration.id > after).order_by(Migration.id).limit(limit)).all()
-        found += [migration for _, migration, waited in page if waited > pauses.pause(migration.refused + 1)]
+        unconfirmed_moves += [
+            migration for _, migration, waited in page if waited > pauses.pause(migration.refused + 1)
+        ]
         if len(page) < limit:
             break
         after = page[-1].id
-    return found[:limit]
+    return unconfirmed_moves[:limit]
 
 
 def to_clean(session: Session, hosts: Iterable[str], limit: int, *, after: int = 0) -> dict[int, MigrationObject]:

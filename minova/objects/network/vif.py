@@ -91,14 +91,14 @@ def within_bound(rules: Sequence[VifRule]) -> tuple[VifRule, ...]:
     """
     if sum(rule.ranges for rule in rules) <= MAX_RANGES:
         return tuple(rules)
-    kept: list[VifRule] = []
-    left = MAX_RANGES
+    bounded_rules: list[VifRule] = []
+    ranges_left = MAX_RANGES
     for rule in sorted(rules, key=lambda rule: rule.ranges):
-        if rule.ranges > left:
+        if rule.ranges > ranges_left:
             break
-        left -= rule.ranges
-        kept.append(rule)
-    return tuple(kept)
+        ranges_left -= rule.ranges
+        bounded_rules.append(rule)
+    return tuple(bounded_rules)
 
 
 class MemberRanges(msgspec.Struct, frozen=True, kw_only=True):

@@ -265,9 +265,9 @@ def _giving(
     able = [provider_id for provider_id in children if name in inventories[provider_id]]
     if name not in IN_CHILDREN or not able:
         return root
-    kept = [provider_id for provider_id in tree if old[provider_id, name] == amount > 0]
-    if kept:
-        return kept[0]
+    unchanged_ids = [provider_id for provider_id in tree if old[provider_id, name] == amount > 0]
+    if unchanged_ids:
+        return unchanged_ids[0]
     # A root whose inventory has moved to its children may still have an inventory without capacity.
     own = inventories[root].get(name)
     if own is not None and own.capacity - own.used >= amount:

@@ -166,10 +166,12 @@ def _nothing_to_hold(consumer: AuditedConsumer) -> ConsumerVerdict:
 def _wrong_provider(
     consumer: AuditedConsumer, instance: AuditedInstance, wrong: Sequence[Holding], *, moves: bool
 ) -> ConsumerVerdict:
-    kept = {holding.provider_uuid: dict(holding.resources) for holding in consumer.holdings if holding not in wrong}
+    right_holdings = {
+        holding.provider_uuid: dict(holding.resources) for holding in consumer.holdings if holding not in wrong
+    }
     if moves:
         for name, amount in _sum(holding.resources for holding in wrong).items():
-            _set_amount(kept, instance, (), name, amount)
+            _set_amount(right_holdings, instance, (), name, amount)
     finding = AuditFinding(
         kind=FindingKind.WRONG_PROVIDER,
         consumer_uuid=consumer.uuid,
@@ -177,7 +179,7 @@ def _wrong_provider(
         detail=f"holds {text_of(wrong)}, but the instance is on {instance.provider_name}",
         remedy=f"move it to {instance.provider_name}" if moves else "release that part",
     )
-    return ConsumerVerdict(finding, kept)
+    return ConsumerVerdict(finding, right_holdings)
 
 
 def _wrong_amount(
@@ -195,11 +197,11 @@ def _wrong_amount(
         detail=f"holds {text_of(right)}, but its flavor takes {' or '.join(map(_resources, instance.alternatives))}",
         remedy=f"hold {_resources(alternative)}",
     )
-    kept = {holding.provider_uuid: dict(holding.resources) for holding in consumer.holdings}
+    holdings = {holding.provider_uuid: dict(holding.resources) for holding in consumer.holdings}
     for name in {name for resources in instance.alternatives for name in resources}:
         if held.get(name) != alternative.get(name):
-            _set_amount(kept, instance, right, name, alternative.get(name, 0))
-    return ConsumerVerdict(finding, {provider: resources for provider, resources in kept.items() if resources})
+            _set_amount(holdings, instance, right, name, alternative.get(name, 0))
+    return ConsumerVerdict(finding, {provider: resources for provider, resources in holdings.items() if resources})
 
 
 def _without_allocation(consumer: AuditedConsumer, instance: AuditedInstance) -> ConsumerVerdict | None:
@@ -213,10 +215,10 @@ def _without_allocation(consumer: AuditedConsumer, instance: AuditedInstance) ->
         detail=f"{instance.state} on {instance.provider_name}, of which it holds nothing",
         remedy=f"allocate {_resources(alternative)} on {instance.provider_name}",
     )
-    kept = {holding.provider_uuid: dict(holding.resources) for holding in consumer.holdings}
+    holdings = {holding.provider_uuid: dict(holding.resources) for holding in consumer.holdings}
     for name, amount in alternative.items():
-        _set_amount(kept, instance, (), name, amount)
-    return ConsumerVerdict(finding, kept)
+        _set_amount(holdings, instance, (), name, amount)
+    return ConsumerVerdict(finding, holdings)
 
 
 def _nearest(held: Mapping[str, int], instance: AuditedInstance) -> Mapping[str, int]:

@@ -91,7 +91,7 @@ def restore(
     one may be wrong.
     """
     restored: list[Drift] = []
-    left: list[str] = []
+    unrestored: list[str] = []
     # Wrong amounts first: the decision whether there is enough capacity depends on them.
     findings = run(lambda session: gather.wrong_used(session, provider_uuid))
     findings += [consumer_finding for uuid in instance_uuids for consumer_finding in _finding(run, uuid)]
@@ -101,8 +101,8 @@ def restore(
         if reason is None:
             restored.append(Drift(figure="allocations", kept=whose, found=finding.remedy))
         else:
-            left.append(f"{finding.kind}: {whose}: {reason}")
-    return tuple(restored), tuple(left)
+            unrestored.append(f"{finding.kind}: {whose}: {reason}")
+    return tuple(restored), tuple(unrestored)
 
 
 def _finding(run: Run, uuid: str) -> list[AuditFinding]:

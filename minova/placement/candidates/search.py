@@ -135,11 +135,11 @@ class _Trees:
             after, size = root_ids[-1], _BATCH
 
     def _make(self, root_ids: list[int]) -> list[Tree]:
-        fresh = self._read_trees(
+        trees = self._read_trees(
             [root_id for root_id in root_ids if root_id not in self._read], aggregates=self._aggregates
         )
-        self._read.update(fresh)
-        self._parents.update({node.id: node.parent_id for nodes in fresh.values() for node in nodes})
+        self._read.update(trees)
+        self._parents.update({node.id: node.parent_id for nodes in trees.values() for node in nodes})
         return [self._tree(root_id, self._read[root_id]) for root_id in root_ids if root_id in self._read]
 
     def _tree(self, root_id: int, nodes: list[Node]) -> Tree:

@@ -34,8 +34,8 @@ def publish(session: Session, provider_uuid: str, names: Collection[str], segmen
     before = {trait.name for trait in traits.of_provider(session, provider.id)}
     after = _wanted(before, names)
     traits.set_traits(session, provider, after)
-    gone = {name for name in before - after if name.startswith(physical_networks.TRAIT_PREFIX)}
-    traits.remove_unused(session, gone)
+    removed_traits = {name for name in before - after if name.startswith(physical_networks.TRAIT_PREFIX)}
+    traits.remove_unused(session, removed_traits)
 
 
 def _wanted(before: Collection[str], names: Collection[str]) -> set[str]:

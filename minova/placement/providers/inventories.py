@@ -139,8 +139,8 @@ def check_capacity(provider_uuid: str, inventories: Iterable[tuple[str, Numbers]
     1.26).
     """
     for name, numbers in inventories:
-        left = (numbers.total - numbers.reserved) * numbers.allocation_ratio
-        if left < 0 or (left == 0 and not may_be_zero):
+        capacity = (numbers.total - numbers.reserved) * numbers.allocation_ratio
+        if capacity < 0 or (capacity == 0 and not may_be_zero):
             word = "greater than" if may_be_zero else "greater than or equal to"
             raise errors.BadRequest(
                 f"Invalid inventory for '{name}' on resource provider '{provider_uuid}'. "

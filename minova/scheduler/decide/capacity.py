@@ -102,8 +102,8 @@ def _left_in_group(table: HostTable, spec: RequestSpec) -> dict[str, int]:
     group = spec.instance_group
     if group is None or group.most_per_host is None:
         return {}
-    there = table.instances_among(group.members)
-    return {record.host: group.most_per_host - int(there[row]) for row, record in enumerate(table.records)}
+    members_by_host = table.instances_among(group.members)
+    return {record.host: group.most_per_host - int(members_by_host[row]) for row, record in enumerate(table.records)}
 
 
 def _within(counts: NDArray[np.int64], left_in_group: Mapping[str, int], table: HostTable) -> InstanceCounts:
@@ -112,8 +112,8 @@ def _within(counts: NDArray[np.int64], left_in_group: Mapping[str, int], table: 
     """
     shared, by_host = counts.copy(), Counter[str]()
     for row, record in enumerate(table.records):
-        left = left_in_group.get(record.host, int(counts[row]) + by_host[record.host]) - by_host[record.host]
-        shared[row] = max(0, min(int(counts[row]), left))
+        allowed = left_in_group.get(record.host, int(counts[row]) + by_host[record.host]) - by_host[record.host]
+        shared[row] = max(0, min(int(counts[row]), allowed))
         by_host[record.host] += int(shared[row])
     return InstanceCounts(shared, by_host)
 

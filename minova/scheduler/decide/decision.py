@@ -163,11 +163,11 @@ def _selections(
     """Alternates are the next best hosts. Hosts that the request itself uses come last, because they have less free
     capacity.
     """
-    taken = {entry.choice.row for entry in chosen}
+    chosen_rows = {entry.choice.row for entry in chosen}
     by_row = {entry.choice.row: entry.selection for entry in chosen}
     selections = []
     for choice, selection in chosen:
-        others = sorted(choice.others, key=lambda row: row in taken)[:alternates]
+        others = sorted(choice.others, key=lambda row: row in chosen_rows)[:alternates]
         for row in others:
             if row not in by_row:
                 by_row[row] = _selection(table, spec, row, rules)

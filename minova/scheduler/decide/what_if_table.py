@@ -73,11 +73,11 @@ class WhatIfTable(HostTable):
         """Returns the numbers of the values of `_CELLS` with one instance more."""
         topology, pools = (self.value(row, name) for name in _CELLS)
         limits = limits_at(self.host(row), spec, rules).numa_topology
-        left = after_instance(
+        after = after_instance(
             topology, pools, spec.numa_topology, spec.pci_requests, limits=limits, packing=rules.packing
         )
-        number = self._representative(self._values["numa_topology"].number(left.topology))
-        return number, self._values["pci_pools"].number(left.pools)
+        number = self._representative(self._values["numa_topology"].number(after.topology))
+        return number, self._values["pci_pools"].number(after.pools)
 
     def _representative(self, number: int) -> int:
         first = self._represented_by.get(number)

@@ -152,7 +152,7 @@ class NovaDriver(Driver):
     def _choose(self, table: HostTable, rows: Sequence[int], request: Request) -> "DriverChoice":
         if not rows:
             return DriverChoice(error="No host is left for it.")
-        taken = sum(len(uuids) for uuids in table.consumed.values())
+        consumed = sum(len(uuids) for uuids in table.consumed.values())
         try:
             answered = self._ask(table, rows, request)
         except errors.NoValidHost as error:
@@ -160,7 +160,7 @@ class NovaDriver(Driver):
         selections = [_selections(table, ranking, request) for ranking in answered]
         if len(selections) < len(request.instance_uuids) or not all(selections):
             return DriverChoice(tuple(filter(None, selections)), f"{type(self._driver).__name__} found too few hosts.")
-        if taken == sum(len(uuids) for uuids in table.consumed.values()):
+        if consumed == sum(len(uuids) for uuids in table.consumed.values()):
             for ranking, uuid in zip(selections, request.instance_uuids, strict=False):
                 row = _row(table, ranking[0].host, ranking[0].node)
                 table.consume(row, request.spec, uuid, resources=ranking[0].allocation)

@@ -27,10 +27,10 @@ class InstanceIndex:
 
     def drop(self, node_id: int, uuids: Iterable[str]) -> None:
         for uuid in uuids:
-            left = sorted(self.nodes(uuid) - {node_id})
+            other_nodes = sorted(self.nodes(uuid) - {node_id})
             self._one.pop(uuid, None)
             self._more.pop(uuid, None)
-            for other in left:
+            for other in other_nodes:
                 self.put(other, (uuid,))
 
     def nodes(self, uuid: str) -> frozenset[int]:

@@ -167,13 +167,15 @@ class HostTable(Hosts):
         removed = [
             self.row_of[node_id] for node_id, record in changes.items() if record is None and node_id in self.row_of
         ]
-        fresh = [record for node_id, record in changes.items() if record is not None and node_id not in self.row_of]
+        new_records = [
+            record for node_id, record in changes.items() if record is not None and node_id not in self.row_of
+        ]
         for node_id in changes:
             if node_id in self.row_of:
                 row = self.row_of[node_id]
                 self._instance_index.drop(node_id, (*self.records[row].instances, *self.joined(row)))
-        if removed or fresh:
-            self._reshape(removed, fresh)
+        if removed or new_records:
+            self._reshape(removed, new_records)
             self._rows_of_hosts.forget()
         for node_id, record in changes.items():
             if record is not None:
@@ -251,7 +253,7 @@ class HostTable(Hosts):
         `resources`: those of its allocation. Nothing is changed if its cells and devices cannot be computed.
         """
         topology, pools = self.value(row, "numa_topology"), self.value(row, "pci_pools")
-        left = after_instance(topology, pools, spec.numa_topology, spec.pci_requests, limits=limits, packing=packing)
+        after = after_instance(topology, pools, spec.numa_topology, spec.pci_requests, limits=limits, packing=packing)
         node_id, columns = self.records[row].id, self._columns
         uuids = self.consumed.setdefault(node_id, [])
         is_counted = instance_uuid is not None and self.instances_among_row(row, (instance_uuid,)) > 0
@@ -264,11 +266,11 @@ class HostTable(Hosts):
         columns["num_io_ops"][row] += 1
         self._add_instance(row, spec.flavor)
         self._add_allocation(row, spec.resources if resources is None else resources)
-        if left[0] is not topology:
-            columns["numa_topology"][row] = self._values["numa_topology"].number(left[0])
-            self.numa.write(row, left[0])
-        if left[1] is not pools:
-            columns["pci_pools"][row] = self._values["pci_pools"].number(left[1])
+        if after[0] is not topology:
+            columns["numa_topology"][row] = self._values["numa_topology"].number(after[0])
+            self.numa.write(row, after[0])
+        if after[1] is not pools:
+            columns["pci_pools"][row] = self._values["pci_pools"].number(after[1])
 
     def count_kept(self, row: int, kept: KeptResources, times: int) -> None:
         """Adds to the host's use, until `restore`, what a resized server keeps there; `times` -1: subtracts it."""

@@ -45,6 +45,6 @@ class FakeInterfaces(FakeRecords):
             domain = self._domains.get(instance_uuid)
             if domain is None:
                 return PowerState.SHUTDOWN
-            left = tuple(mac for mac in domain.macs if mac != vif.mac_address)
-            self._write(msgspec.structs.replace(domain, macs=left))
+            other_macs = tuple(mac for mac in domain.macs if mac != vif.mac_address)
+            self._write(msgspec.structs.replace(domain, macs=other_macs))
             return domain.power_state

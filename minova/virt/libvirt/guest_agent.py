@@ -53,8 +53,8 @@ def set_password(domain: libvirt.virDomain, image: Image | None, password: str) 
             raise errors.GuestAgentUnresponsive(str(error)) from None
         if (reason := refusal(error)) is None:
             raise
-        said = reason.replace(password, "***") if password else reason
-        raise errors.GuestAgentRefused(f"The guest's agent refuses the password: {said}", said) from None
+        printable = reason.replace(password, "***") if password else reason
+        raise errors.GuestAgentRefused(f"The guest's agent refuses the password: {printable}", printable) from None
 
 
 def take_snapshot(domain: libvirt.virDomain, xml: str, flags: int, image: Image | None) -> None:

@@ -69,9 +69,9 @@ def settings_from(
     """
     virt_type = conf.libvirt.virt_type
     if not capabilities.supports(virt_type):
-        there = sorted({hypervisor for _, hypervisor, _ in capabilities.supported_instances})
+        hypervisors = sorted({hypervisor for _, hypervisor, _ in capabilities.supported_instances})
         raise InvalidConfiguration(
-            f"[libvirt] virt_type = {virt_type}: the hypervisor at {uri_of(conf)} has {', '.join(there) or 'none'}"
+            f"[libvirt] virt_type = {virt_type}: the hypervisor at {uri_of(conf)} has {', '.join(hypervisors) or 'none'}"
         )
     if conf.libvirt.cpu_mode == "custom" and not conf.libvirt.cpu_models:
         raise InvalidConfiguration("[libvirt] cpu_mode = custom: cpu_models must name one")

@@ -33,9 +33,9 @@ def require_free(network: LocalNetwork) -> None:
     """
     routes = [route for route in routes_of_host(_NET) if route.interface != network.uplink]
     for subnet in network.routed if network.reachable else ():
-        taken = overlapping(subnet.cidr, routes)
-        if taken is not None:
-            raise ValueError(f"its range {subnet.cidr} overlaps {taken}")
+        overlap = overlapping(subnet.cidr, routes)
+        if overlap is not None:
+            raise ValueError(f"its range {subnet.cidr} overlaps {overlap}")
 
 
 def make_pairs(record: NetworkRecord, namespace: str) -> bool:

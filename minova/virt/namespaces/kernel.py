@@ -69,8 +69,8 @@ def run(command: Sequence[str], text: str = "") -> str:
     except subprocess.TimeoutExpired:
         raise HypervisorError(f"{' '.join(command)} has not ended within {_WITHIN:g} s") from None
     if done.returncode:
-        said = " ".join((done.stderr or done.stdout).split())
-        raise HypervisorError(f"{' '.join(command)}: {said[-1000:]}")
+        output = " ".join((done.stderr or done.stdout).split())
+        raise HypervisorError(f"{' '.join(command)}: {output[-1000:]}")
     return done.stdout
 
 

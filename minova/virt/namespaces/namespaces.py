@@ -246,8 +246,8 @@ class NetworkNamespaces:
         old = read_record(self._folder(network.network_id))
         if old is not None:
             return msgspec.structs.replace(old, network=network)
-        taken = {record.index for record in self.records().values()}
-        index = next((number for number in range(MAX_NETWORKS) if number not in taken), None)
+        used_indexes = {record.index for record in self.records().values()}
+        index = next((number for number in range(MAX_NETWORKS) if number not in used_indexes), None)
         if index is None:
             raise HypervisorError(f"this host has {MAX_NETWORKS} networks already")
         return NetworkRecord(network=network, index=index, mac=mac or network.mac)

@@ -116,8 +116,8 @@ def _check_destination(api: ComputeApiCollaborators, call: Call, server: NewServ
             "One mechanism with host and/or hypervisor_hostname and another mechanism with zone:host:node are mutually exclusive."
         )
     with api.db.read() as session:
-        there = read_services.has_node(session, server.host, server.hypervisor_hostname)
-    if not there:
+        exists = read_services.has_node(session, server.host, server.hypervisor_hostname)
+    if not exists:
         raise errors.BadRequest(f"Compute host {server.host or server.hypervisor_hostname} could not be found.")
 
 

@@ -86,7 +86,9 @@ def index(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     for row in rows:
         by_project.setdefault(row.project_id, []).append(row)
     detailed = query.detailed == "1"
-    tenant_usages = [usage_of(project_id, period, those, detailed=detailed) for project_id, those in by_project.items()]
+    tenant_usages = [
+        usage_of(project_id, period, of_project, detailed=detailed) for project_id, of_project in by_project.items()
+    ]
     return {"tenant_usages": tenant_usages, **_links(api, call, query, rows, "tenant_usages_links")}
 
 

@@ -161,12 +161,14 @@ class GlanceData:
                 self._forget(api, service_context(), image.id)
         if self._clock() < self._look_at:
             return
-        gone = [image.id for image in tracked if image.status == "active" and self._client.image(image.id) is None]
+        missing_ids = [
+            image.id for image in tracked if image.status == "active" and self._client.image(image.id) is None
+        ]
         most = api.conf.api.max_automatic_image_removals
-        if most and len(gone) > most:
-            self._forgetting.failed(too_many(len(gone), most), level=logging.ERROR)
+        if most and len(missing_ids) > most:
+            self._forgetting.failed(too_many(len(missing_ids), most), level=logging.ERROR)
         else:
-            for image_id in gone:
+            for image_id in missing_ids:
                 self._forget(api, service_context(), image_id)
             self._forgetting.worked()
         self._look_at = self._clock() + LOOK_AGAIN

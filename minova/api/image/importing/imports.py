@@ -142,8 +142,8 @@ def _start_download(api: ImageApiCollaborators, call: Call, image: Image, uri: s
 
 def _importing(image: Image) -> Image:
     _require_ready(image, WEB)
-    left = {key: value for key, value in image.properties.items() if key != FAILURE}
-    return msgspec.structs.replace(image, status="importing", properties=left)
+    properties = {key: value for key, value in image.properties.items() if key != FAILURE}
+    return msgspec.structs.replace(image, status="importing", properties=properties)
 
 
 def _download(api: ImageApiCollaborators, ctx: RequestContext, image: Image, uri: str, coming: Upload) -> None:

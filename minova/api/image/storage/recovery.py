@@ -79,6 +79,6 @@ class Recovery:
         for chunk in chunked(sorted(self._api.store.complete())):
             with self._api.db.read() as session:
                 # The record is read before its deletion, which one transaction replaces by the other.
-                left = set(chunk) - images.existing(session, chunk)
-                deleted.extend(sorted(images.deleted(session, left)))
+                deleted_ids = set(chunk) - images.existing(session, chunk)
+                deleted.extend(sorted(images.deleted(session, deleted_ids)))
         return deleted

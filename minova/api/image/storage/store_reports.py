@@ -68,9 +68,9 @@ class StoreReports:
         for chunk in chunked(sorted(self._api.store.complete())):
             with self._api.db.read() as session:
                 changes = images.changes(session, chunk)
-                left = set(chunk) - changes.keys()
-                left -= images.deleted(session, left)
-            stored_images += [self._stored(image_id) for image_id in sorted(left)]
+                unexpected_ids = set(chunk) - changes.keys()
+                unexpected_ids -= images.deleted(session, unexpected_ids)
+            stored_images += [self._stored(image_id) for image_id in sorted(unexpected_ids)]
             for image_id, (status, changed) in sorted(changes.items()):
                 if status not in WAITS:
                     self._keep(image_id, str(changed))

@@ -231,8 +231,8 @@ class PortSet(Command):
         }
         for field, (without, more) in lists.items():
             if without or more:
-                kept = [] if without else port[field]
-                changes[field] = [*kept, *(entry for entry in more if entry not in kept)]
+                former_entries = [] if without else port[field]
+                changes[field] = [*former_entries, *(entry for entry in more if entry not in former_entries)]
         if not (changes or tags.is_given(parsed_args)):
             raise UsageError("Say what is to be set, such as --name or --fixed-ip.")
         if changes:
@@ -261,7 +261,11 @@ class PortUnset(Command):
             ],
             "allowed_address_pairs": parsed_args.allowed_address or [],
         }
-        changes: Json = {field: _left(field, port[field], gone) for field, gone in lists.items() if gone}
+        changes: Json = {
+            field: _left(field, port[field], entries_to_remove)
+            for field, entries_to_remove in lists.items()
+            if entries_to_remove
+        }
         changes |= {"device_id": ""} if parsed_args.device else {}
         changes |= {"device_owner": ""} if parsed_args.device_owner else {}
         changes |= {"binding:host_id": ""} if parsed_args.host else {}
@@ -275,17 +279,17 @@ def _left(field: str, has: list[Any], gone: list[Any]) -> list[Any]:
     """Returns the values without those to remove. Any part of an address or pair selects it. Raises CliError if the
     port has no such value.
     """
-    left = list(has)
+    other_entries = list(has)
     for selector in gone:
         matching = [
             entry
-            for entry in left
+            for entry in other_entries
             if entry == selector or (isinstance(entry, dict) and selector.items() <= entry.items())
         ]
         if not matching:
             raise CliError(f"The port has no such {field.replace('_', ' ')}: {selector}.")
-        left = [entry for entry in left if entry not in matching]
-    return left
+        other_entries = [entry for entry in other_entries if entry not in matching]
+    return other_entries
 
 
 class PortDelete(Command):

@@ -136,8 +136,8 @@ class SubnetList(Lister):
             **listing.filters(self, parsed_args),
         )
         # Neutron has no such filter.
-        wanted = set(parsed_args.service_type or ())
-        rows = [fields(subnet) for subnet in pages if not wanted or wanted & set(subnet["service_types"])]
+        service_types = set(parsed_args.service_type or ())
+        rows = [fields(subnet) for subnet in pages if not service_types or service_types & set(subnet["service_types"])]
         return columns, [tuple(row[name] for name in names) for row in rows]
 
 
@@ -183,8 +183,8 @@ class SubnetSet(Command):
             name = option.replace("-", "_")
             added, clears = getattr(parsed_args, name), getattr(parsed_args, f"no_{name}")
             if added is not None or clears:
-                kept = [] if clears else subnet[field]
-                changes[field] = [*kept, *(entry for entry in added or () if entry not in kept)]
+                former_entries = [] if clears else subnet[field]
+                changes[field] = [*former_entries, *(entry for entry in added or () if entry not in former_entries)]
         if parsed_args.service_type:
             changes["service_types"] = [*dict.fromkeys([*subnet["service_types"], *parsed_args.service_type])]
         if not (changes or tags.is_given(parsed_args)):
@@ -210,12 +210,12 @@ class SubnetUnset(Command):
         subnet = find.subnet(self.client, parsed_args.subnet)
         changes: Json = {"gateway_ip": None} if parsed_args.gateway else {}
         for option, (_, _, field, what) in _REMOVABLE.items():
-            gone = getattr(parsed_args, option.replace("-", "_"))
-            absent = [entry for entry in gone or () if entry not in subnet[field]]
+            entries_to_remove = getattr(parsed_args, option.replace("-", "_"))
+            absent = [entry for entry in entries_to_remove or () if entry not in subnet[field]]
             if absent:
                 raise CliError(f"The subnet's {what} have no {absent[0]}.")
-            if gone:
-                changes[field] = [entry for entry in subnet[field] if entry not in gone]
+            if entries_to_remove:
+                changes[field] = [entry for entry in subnet[field] if entry not in entries_to_remove]
         if changes:
             self.client.put(f"{SUBNETS}/{part(subnet['id'])}", {"subnet": changes})
         if not (tags.remove(self.client, SUBNETS, subnet, parsed_args) or changes):

@@ -36,8 +36,8 @@ def is_given(parsed_args: argparse.Namespace) -> bool:
 def change(client: Client, path: str, resource: Json, parsed_args: argparse.Namespace) -> None:
     """Does what the options of `add_tags` say."""
     if is_given(parsed_args):
-        kept = [] if parsed_args.no_tag else resource["tags"]
-        _put(client, path, resource, [*kept, *(parsed_args.tag or ())])
+        former_tags = [] if parsed_args.no_tag else resource["tags"]
+        _put(client, path, resource, [*former_tags, *(parsed_args.tag or ())])
 
 
 def add_removal(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
@@ -54,8 +54,8 @@ def remove(client: Client, path: str, resource: Json, parsed_args: argparse.Name
     absent = [tag for tag in parsed_args.tag or () if tag not in resource["tags"]]
     if absent:
         raise CliError(f"There is no tag {', '.join(absent)}.")
-    left = [] if parsed_args.all_tag else [tag for tag in resource["tags"] if tag not in parsed_args.tag]
-    _put(client, path, resource, left)
+    other_tags = [] if parsed_args.all_tag else [tag for tag in resource["tags"] if tag not in parsed_args.tag]
+    _put(client, path, resource, other_tags)
     return True
 
 

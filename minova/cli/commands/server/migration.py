@@ -165,8 +165,8 @@ def progress_line(status: str, progress: Json) -> str:
     total = (progress.get("memory_total_bytes") or 0) + (progress.get("disk_total_bytes") or 0)
     if not total:
         return status
-    left = progress["memory_remaining_bytes"] + progress["disk_remaining_bytes"]
-    done = max(total - left, 0) / total
+    remaining_bytes = progress["memory_remaining_bytes"] + progress["disk_remaining_bytes"]
+    done = max(total - remaining_bytes, 0) / total
     words = [
         f"{status}  [{'#' * round(done * BAR):.<{BAR}}] {done:4.0%}",
         f"memory {progress['memory_remaining_bytes'] >> 20} MiB left",

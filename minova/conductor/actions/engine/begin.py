@@ -162,9 +162,11 @@ class BeginActions:
     def _task_row(
         self, request: ActionRequest, instance: LockedInstance, action_id: int, payload: ActionPayload
     ) -> dict[str, Any]:
-        kept = msgspec.structs.replace(payload, co_ending_actions=request.co_ending_actions, queued=request.queued)
+        stored_payload = msgspec.structs.replace(
+            payload, co_ending_actions=request.co_ending_actions, queued=request.queued
+        )
         if request.action.secret:
-            kept = msgspec.structs.replace(kept, arguments=HostArguments())
+            stored_payload = msgspec.structs.replace(stored_payload, arguments=HostArguments())
         return {
             "kind": request.action.kind,
             "instance_uuid": instance.uuid,
@@ -174,7 +176,7 @@ class BeginActions:
             "step": TaskStep.ACTION.value,
             "host": instance.host,
             "node": instance.node,
-            "payload": msgspec.to_builtins(kept),
+            "payload": msgspec.to_builtins(stored_payload),
             "request_id": request.ctx.request_id,
             "wake_at": BACKOFF.first,
             "deadline": self.time_for(request.action),

@@ -105,9 +105,11 @@ class EndActions:
         tasks.remove(session, [ending.locked.instance.uuid for ending in endings])
         shown = {ending.locked.instance.host for ending in endings if _is_shown_by_host_tables(ending)}
         announce_hosts(session, shown, now)
-        left = [ending.locked.instance.uuid for ending in endings if error is None and ending.locked.action.leaves_host]
-        if left:
-            claims.release(session, left, now)
+        offloaded = [
+            ending.locked.instance.uuid for ending in endings if error is None and ending.locked.action.leaves_host
+        ]
+        if offloaded:
+            claims.release(session, offloaded, now)
         self._begin_followers(session, endings, error)
 
     def interrupt(

@@ -78,10 +78,10 @@ class ActionReports(ActionReportsApi):
             return locked is not None and self._go_on(session, locked, again=again)
 
         with self._worker.db.read() as session:
-            begun = None if again else self._begun_without_writing(session, instance_uuid, action_id, host)
-        if begun is None:
-            begun = self._worker.run(work)
-        if not begun:
+            already_begun = None if again else self._begun_without_writing(session, instance_uuid, action_id, host)
+        if already_begun is None:
+            already_begun = self._worker.run(work)
+        if not already_begun:
             raise errors.StaleAttempt(f"Action {action_id} of instance {instance_uuid} is not in progress on {host}")
 
     def action_progressed(

@@ -92,8 +92,8 @@ class Move(_Begun):
 
         def write(session: Session, locked: LockedInstance, action_id: int) -> Begun:
             if request.arguments.disk_config is not None:
-                kept = instances.system_metadata_of(session, locked.uuid)
-                changed = {"system_metadata": disk_config.changed(kept, request.arguments.disk_config)}
+                system_metadata = instances.system_metadata_of(session, locked.uuid)
+                changed = {"system_metadata": disk_config.changed(system_metadata, request.arguments.disk_config)}
                 instances.set_attributes(session, locked.uuid, self._worker.at(), changed)
             return self._moves.begin(session, request.ctx, locked, action_id, requested_move)
 

@@ -125,10 +125,10 @@ class Rebuild(ActionKind):
         that of the disks: a move puts them on top of it.
         """
         before, changed = payload_of(task).before, REBUILD.has_changed(task_state)
-        kept = kept_disks and changed is True
-        if kept:
+        disks_are_old = kept_disks and changed is True
+        if disks_are_old:
             guest_secrets.put_back(session, task.instance_uuid)
-        if not before or (changed is not False and not kept):
+        if not before or (changed is not False and not disks_are_old):
             # The guest may be defined anew already.
             anew = {"system_metadata": _without_choice(session, task.instance_uuid)}
             instances.set_attributes(session, task.instance_uuid, self._worker.at(), anew)
@@ -195,6 +195,6 @@ def _with_disk_config(session: Session, instance_uuid: str, changes: dict[str, A
     """Returns the changes with the whole column in place of its changed key."""
     if disk_config.KEY not in changes:
         return changes
-    kept = instances.system_metadata_of(session, instance_uuid)
+    system_metadata = instances.system_metadata_of(session, instance_uuid)
     columns = {name: value for name, value in changes.items() if name != disk_config.KEY}
-    return columns | {"system_metadata": disk_config.changed(kept, changes[disk_config.KEY])}
+    return columns | {"system_metadata": disk_config.changed(system_metadata, changes[disk_config.KEY])}

@@ -63,10 +63,10 @@ class NeutronCleaning:
                 select(Instance.id).where(Instance.uuid == instance_uuid, Instance.deleted_at.is_(None))
             )
         ports = {port["id"]: port for port in self._client.ports(device_id=instance_uuid)}
-        gone = [row for row in rows if row.released_at is not None]
-        done = list(gone)
+        released_rows = [row for row in rows if row.released_at is not None]
+        done = list(released_rows)
         refused: errors.MinovaError | None = None
-        for row in gone:
+        for row in released_rows:
             try:
                 self._give_back(row, ports.pop(row.port_id or "", None))
             except errors.MinovaError as error:
@@ -74,7 +74,7 @@ class NeutronCleaning:
                 refused = error
         projects = {row.project_id for row in rows}
         try:
-            if lives is None and len(gone) == len(rows):
+            if lives is None and len(released_rows) == len(rows):
                 self._sweep(instance_uuid, projects, ports)
             else:
                 self._sweep_attachments(instance_uuid, projects, ports)

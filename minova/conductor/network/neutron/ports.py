@@ -196,7 +196,7 @@ class NeutronPorts:
         ports_by_id = {port["id"]: port for port in client.ports(device_id=instance_uuid)}
         described = NeutronNetworks(client)
         shown: dict[int, Vif] = {}
-        gone: dict[int, str] = {}
+        deleted_ports: dict[int, str] = {}
         for row in rows:
             port_id = str(row.port_id)
             # The list may lack the port, because its user may have cleared its `device_id`. The guest still has the
@@ -205,15 +205,15 @@ class NeutronPorts:
             if port is not None and port.get("device_id") == instance_uuid:
                 shown[row.id] = self._vif(_with_host(client, port, row, host), described)
             elif port is None and row.vif is not None:
-                gone[row.id] = port_id
+                deleted_ports[row.id] = port_id
 
         def work(session: Session) -> None:
             for row in rows:
                 if row.id in shown:
                     neutron_ports.write(session, row.id, shown[row.id], self._worker.at())
-                elif row.id in gone:
+                elif row.id in deleted_ports:
                     LOG.warning("Port %s of instance %s was deleted in Neutron", row.port_id, instance_uuid)
-                    neutron_ports.forget(session, row.id, gone[row.id])
+                    neutron_ports.forget(session, row.id, deleted_ports[row.id])
                 elif row.refreshed_at is not None:
                     neutron_ports.looked_at(session, row.id, self._worker.at())
 

@@ -115,10 +115,10 @@ class SecurityGroups(SecurityGroupsApi):
             require_revision(row, revision)
             if security_groups.is_used(session, row.id) or security_groups.naming(session, group_id) - naming:
                 raise errors.SecurityGroupInUse(f"Security Group {group_id} in use.")
-            gone = {row.project_id: {"security_group": 1}}
+            freed_quota = {row.project_id: {"security_group": 1}}
             for owner, count in security_groups.remove(session, row.id).items():
-                gone.setdefault(owner, {})["security_group_rule"] = count
-            for owner, counts in sorted(gone.items()):
+                freed_quota.setdefault(owner, {})["security_group_rule"] = count
+            for owner, counts in sorted(freed_quota.items()):
                 give(session, owner, counts)
             return naming & locked.keys()
 

@@ -134,15 +134,15 @@ class FailedAttempts:
     def _next(self, session: Session, locked: LockedInstance, task: Task, down: frozenset[str]) -> list[Build]:
         """Move allocation and intent to the first alternate that is alive and has room. Returns [] if there is none."""
         plan = build_plan_of(task)
-        left = [alternate for alternate in plan.alternates if alternate.host not in down]
+        alternates = [alternate for alternate in plan.alternates if alternate.host not in down]
         claim_number = task.claim_number + 1
-        while left and not self._claimed(session, locked, left[0], claim_number):
-            left.pop(0)
-        if not left:
+        while alternates and not self._claimed(session, locked, alternates[0], claim_number):
+            alternates.pop(0)
+        if not alternates:
             return []
         at, now = self._worker.at(), self._worker.now()
         tried = (*plan.tried, (task.host or "", task.node or ""))
-        new_intent = intent(left, task.attempt + 1, tried)
+        new_intent = intent(alternates, task.attempt + 1, tried)
         # The conductor that writes the intent becomes the task's owner.
         own = {"claim_number": claim_number, "worker_id": self._worker.id, "epoch": task.epoch + 1}
         announce_hosts(session, [locked.host], now)
@@ -150,11 +150,11 @@ class FailedAttempts:
         event = event_of(locked)
         place: dict[str, Any] = {"host": None, "node": None}
         if event == actions.BUILD_EVENT:
-            note(session, CREATE_START, [locked.uuid], left[0].host)
+            note(session, CREATE_START, [locked.uuid], alternates[0].host)
         elif event == evacuation.EVENT:
             source = evacuations.back_to_source(session, locked, at, now).source
             place = {"host": source.host, "node": source.node}
-            evacuations.chosen(session, {locked.uuid: left[0]}, {locked.uuid: task.attempt}, at, now)
+            evacuations.chosen(session, {locked.uuid: alternates[0]}, {locked.uuid: task.attempt}, at, now)
         state_changes.transition(
             session,
             [locked.uuid],

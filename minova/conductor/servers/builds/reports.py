@@ -123,10 +123,10 @@ class BuildReports(BuildReportsApi):
         for report in reports:
             require_pinned(report.instance_uuid, report.host, report.values["b_numa_topology"])
         claimed = instances.by_uuids(session, [report.instance_uuid for report in reports])
-        left = evacuations.claimed(session, claimed.values(), at, self._worker.now())
+        source_hosts = evacuations.claimed(session, claimed.values(), at, self._worker.now())
         self._write_nodes(session, reports, at)
-        if left:
-            announce_hosts(session, left, self._worker.now())
+        if source_hosts:
+            announce_hosts(session, source_hosts, self._worker.now())
         return [claimed[report.instance_uuid] for report in reports]
 
     def _write_nodes(self, session: Session, reports: Sequence[AttemptReport], at: datetime) -> None:

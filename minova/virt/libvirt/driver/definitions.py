@@ -148,11 +148,11 @@ class DomainDefinitions(LibvirtBase):
         """Defines the domain with the known addresses of its devices. Returns None if there are none, or if libvirt refuses them: a guest
         with other addresses is better than none.
         """
-        kept = with_addresses(xml, self._disks.addresses(instance_uuid)) if self._real else xml
-        if kept == xml:
+        addressed = with_addresses(xml, self._disks.addresses(instance_uuid)) if self._real else xml
+        if addressed == xml:
             return None
         try:
-            return connection.defineXML(kept)
+            return connection.defineXML(addressed)
         except libvirt.libvirtError as error:
             if not connection.isAlive():
                 raise
@@ -194,8 +194,8 @@ class DomainDefinitions(LibvirtBase):
 
 def _with_choice_of(domain: Any, instance: Instance) -> Instance:
     chosen = chosen_of(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
-    kept = {} if chosen is None else chosen.recorded
-    return msgspec.structs.replace(instance, system_metadata=kept | instance.system_metadata)
+    recorded = {} if chosen is None else chosen.recorded
+    return msgspec.structs.replace(instance, system_metadata=recorded | instance.system_metadata)
 
 
 def _undefine(domain: Any) -> None:

@@ -116,16 +116,16 @@ class LibvirtDomains(DomainDefinitions):
             version = tpm_version_of(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
             if version is None:
                 return
-            kept = self._secrets.source.secrets_of(instance.uuid, [SecretKind.TPM]).tpm_state
-            if kept is None:
+            tpm_state = self._secrets.source.secrets_of(instance.uuid, [SecretKind.TPM]).tpm_state
+            if tpm_state is None:
                 return
-            if kept.version != version:
+            if tpm_state.version != version:
                 raise errors.ImageUnacceptable(
-                    f"Instance {instance.uuid} was shelved with a TPM {kept.version}, and its image or flavor now asks for {version}"
+                    f"Instance {instance.uuid} was shelved with a TPM {tpm_state.version}, and its image or flavor now asks for {version}"
                 )
-            if kept.mark:
-                self._disks.note_secret(instance.uuid, SecretKind.TPM, kept.mark)
-            tpm_files.write(connection, instance.uuid, version, base64.b64decode(kept.state))
+            if tpm_state.mark:
+                self._disks.note_secret(instance.uuid, SecretKind.TPM, tpm_state.mark)
+            tpm_files.write(connection, instance.uuid, version, base64.b64decode(tpm_state.state))
 
     def rebuild(
         self,

@@ -105,8 +105,8 @@ def _forbid(fd: int) -> bool:
     """
     if _is_locked(fd, _WRITES, _KINDS):
         return False
-    wanted = _FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, _FORBIDS_WRITES, _KINDS, 0)
-    fcntl.fcntl(fd, fcntl.F_OFD_SETLK, wanted)
+    requested_lock = _FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, _FORBIDS_WRITES, _KINDS, 0)
+    fcntl.fcntl(fd, fcntl.F_OFD_SETLK, requested_lock)
     return not _is_locked(fd, _WRITES, _KINDS)
 
 

@@ -254,8 +254,8 @@ class MovingDisks:
         folder = self._disks.folder(instance.uuid)
         with disk_owner.locked(folder, make=True) as owner:
             entry = self._disks.settled_record(owner, host, instance)
-            there = [path for path in folder.iterdir() if path.name not in {disk_owner.OWNER, disk_owner.PART}]
-            if entry is None and there:
+            present_files = [path for path in folder.iterdir() if path.name not in {disk_owner.OWNER, disk_owner.PART}]
+            if entry is None and present_files:
                 raise HypervisorError(f"There are files in {folder}, and no host is recorded as their owner")
             if entry is not None and entry.attempt > attempt:
                 raise DisksOfAnotherHost(f"The disks in {folder} are of attempt {entry.attempt} on host {entry.host}")
@@ -263,7 +263,7 @@ class MovingDisks:
                 raise HypervisorError(f"The disks in {folder} are of host {entry.host}, and not those of this move")
             if entry is not None and entry.attempt == attempt:
                 return owner.note_formats(formats)
-            for path in there:
+            for path in present_files:
                 path.unlink()
             owner.write(
                 DiskOwner(

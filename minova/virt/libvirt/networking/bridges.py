@@ -38,14 +38,14 @@ class Bridges:
     def there(self) -> dict[str, str]:
         """Returns the existing bridges. Logs those that have appeared or vanished since the last call."""
         present = {segment: bridge for segment, bridge in self._mappings.items() if self._is_there(bridge)}
-        lost = frozenset(self._mappings) - present.keys()
-        for segment in sorted(lost - self._lost):
+        missing = frozenset(self._mappings) - present.keys()
+        for segment in sorted(missing - self._lost):
             LOG.warning(
                 "[networks] bridge_mappings: bridge %s is not there: no server on %s is built here",
                 self._mappings[segment],
                 segment,
             )
-        for segment in sorted(self._lost - lost):
+        for segment in sorted(self._lost - missing):
             LOG.info("Bridge %s is there again, and carries %s", self._mappings[segment], segment)
-        self._lost = lost
+        self._lost = missing
         return present

@@ -160,10 +160,10 @@ class PortFilters:
         names = {each.name() for each in connection.listAllNWFilters()}
         with self._lock:
             awaited = self._awaited
-        left = {name for name in names if name.startswith(_PREFIX)} - awaited
-        if left:
-            left -= {name for domain in connection.listAllDomains() for name in _of_domain(domain)}
-        for name in sorted(left):
+        unused = {name for name in names if name.startswith(_PREFIX)} - awaited
+        if unused:
+            unused -= {name for domain in connection.listAllDomains() for name in _of_domain(domain)}
+        for name in sorted(unused):
             LOG.info("Removing network filter %s: no guest has it", name)
             self._remove(connection, name)
 

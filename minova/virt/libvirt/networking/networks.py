@@ -222,11 +222,11 @@ class LocalNetworks:
                         continue
                     is_first = vif.network_id not in checked
                     checked.add(vif.network_id)
-                    lost = broken.get(vif.network_id, "") if vif.network_id in records else "its namespace"
+                    missing = broken.get(vif.network_id, "") if vif.network_id in records else "its namespace"
                     if vif.network_type == LOCAL:
-                        self._try_repair(connection, instance_uuid, vif, lost if is_first else None)
+                        self._try_repair(connection, instance_uuid, vif, missing if is_first else None)
                     elif is_first and vif.network_id in broken:
-                        LOG.warning("Network %s has lost %s: it is made again", network_name(vif.network_id), lost)
+                        LOG.warning("Network %s has lost %s: it is made again", network_name(vif.network_id), missing)
                         self._try(vif)
             self._sweep(connection, records)
 
@@ -272,21 +272,25 @@ class LocalNetworks:
         networks = {network.name(): network for network in connection.listAllNetworks()}
         if _FORMER_METADATA in networks:
             _remove(networks[_FORMER_METADATA])
-        there = self._interfaces()
+        present_interfaces = self._interfaces()
         for network_id, record in records.items():
             if record.network.over:
                 self._sweep_bridge(connection, record)
                 continue
             name = network_name(network_id)
-            if name not in networks and bridge_name(network_id) not in there and not _is_used(connection, name, ""):
+            if (
+                name not in networks
+                and bridge_name(network_id) not in present_interfaces
+                and not _is_used(connection, name, "")
+            ):
                 self._namespaces.remove(network_id)
 
     def _sweep_bridge(self, connection: Any, record: NetworkRecord) -> None:
         """Forget interfaces that no domain has any more, and with the last one the namespace."""
-        there = {mac for _, _, mac in _interfaces_of_all(connection)}
-        gone = {host.mac for host in record.hosts} - there
-        if gone or not record.hosts:
-            self._forget_on_bridge(record.network.over, gone)
+        present_macs = {mac for _, _, mac in _interfaces_of_all(connection)}
+        absent_macs = {host.mac for host in record.hosts} - present_macs
+        if absent_macs or not record.hosts:
+            self._forget_on_bridge(record.network.over, absent_macs)
 
     def try_out(self, connection: Any, vif: Vif) -> None:
         """Make the network of an interface, and remove it unless a domain uses it. Raises as `plug`."""
@@ -371,9 +375,9 @@ class LocalNetworks:
             return
         routes = [route for route in self._routes() if route.interface != network.uplink]
         for subnet in network.routed:
-            taken = overlapping(subnet.cidr, routes)
-            if taken is not None:
-                raise HardwareNotOffered(f"network {vif.network_id}: its range {subnet.cidr} overlaps {taken}")
+            overlap = overlapping(subnet.cidr, routes)
+            if overlap is not None:
+                raise HardwareNotOffered(f"network {vif.network_id}: its range {subnet.cidr} overlaps {overlap}")
 
 
 @contextmanager

@@ -142,11 +142,11 @@ class OwnerFile:
             raise DisksOfAnotherHost(f"The disks in {self._folder} are of attempt {owner.attempt} on host {owner.host}")
         if owner is not None:
             entry = msgspec.structs.replace(entry, addresses=owner.addresses)
-        there = inode(self._folder / ROOT_DISK)
-        if there is not None:
+        present_inode = inode(self._folder / ROOT_DISK)
+        if present_inode is not None:
             formats = {} if owner is None else _formats_now(self._folder, owner)
             marks = {} if owner is None else _secrets_now(self._folder, owner).marks
-            former = FormerDisk(inode=there, format=formats.get(ROOT_DISK), formats=formats, secrets=marks)
+            former = FormerDisk(inode=present_inode, format=formats.get(ROOT_DISK), formats=formats, secrets=marks)
             entry = msgspec.structs.replace(entry, former=former)
         self.write(entry)
         return entry
@@ -189,10 +189,10 @@ class OwnerFile:
             raise HypervisorError("Which host has made the disks is not recorded")
         if entry.attempt > attempt:
             raise DisksOfAnotherHost(f"The disks are of attempt {entry.attempt} on host {entry.host}")
-        taken = msgspec.structs.replace(entry, host=host, attempt=attempt)
-        if taken != entry:  # a disk that is full needs no room for what stands there
-            self.write(taken)
-        return taken
+        new_entry = msgspec.structs.replace(entry, host=host, attempt=attempt)
+        if new_entry != entry:  # a disk that is full needs no room for what stands there
+            self.write(new_entry)
+        return new_entry
 
     def own(self, host: str, formats: dict[str, str]) -> None:
         """Record that the disks are this host's: it has another name, they were copied here, or a release that keeps no record has made

@@ -77,10 +77,10 @@ class DiskSnapshots:
 
     def require_none_kept(self, instance_uuid: str, host: str) -> None:
         """Raises HypervisorError if writes that are in no disk would be lost with the folder when the guest leaves this host."""
-        kept = self._kept(instance_uuid)
-        if kept and not self._disks.has_other_hosts(host):
+        kept_snapshots = self._kept(instance_uuid)
+        if kept_snapshots and not self._disks.has_other_hosts(host):
             raise HypervisorError(
-                f"Writes of instance {instance_uuid} may be in {kept[0]} alone. Compare it with the disk (qemu-img compare), and remove "
+                f"Writes of instance {instance_uuid} may be in {kept_snapshots[0]} alone. Compare it with the disk (qemu-img compare), and remove "
                 "it once it is not needed"
             )
 
@@ -261,10 +261,10 @@ def _is_half_made(overlay: Path) -> bool:
 def _set_aside_for_good(folder: Path, why: str) -> None:
     """Rename the overlay, so that nothing uses it any more and nothing in it is lost."""
     number = 1
-    while (kept := folder / f"snapshot.kept-{number}").exists():
+    while (kept_path := folder / f"snapshot.kept-{number}").exists():
         number += 1
-    (folder / OVERLAY).rename(kept)
-    LOG.warning("Writes of a guest may be in %s alone, which is kept: %s", kept, why)
+    (folder / OVERLAY).rename(kept_path)
+    LOG.warning("Writes of a guest may be in %s alone, which is kept: %s", kept_path, why)
 
 
 def _inactive(domain: Any) -> str:

@@ -69,15 +69,15 @@ class GuestFolders:
         """Returns the disks of this host of instances that are not in `with_domain`. Leaves out what cannot be read, and
         folders that have no UUID as their name, such as copies that people made.
         """
-        left = []
+        left_disks = []
         for file in sorted(self.path.glob(f"{_UUID}/{disk_owner.OWNER}")):
             uuid = file.parent.name
             entry = None if uuid in with_domain else disk_owner.read(file.parent)
             if entry is not None and entry.host == host:
                 with suppress(OSError):
                     used = sum(path.stat().st_blocks * 512 for path in file.parent.glob("disk*"))
-                    left.append(LeftDisks(uuid=uuid, attempt=entry.attempt, disk_gb=-(-used // units.Gi)))
-        return tuple(left)
+                    left_disks.append(LeftDisks(uuid=uuid, attempt=entry.attempt, disk_gb=-(-used // units.Gi)))
+        return tuple(left_disks)
 
     def attempt_of(self, instance_uuid: str, host: str) -> int | None:
         """Returns the attempt that has made the disks of the instance; None if this host owns none."""
@@ -106,14 +106,14 @@ class GuestFolders:
     def console_output(self, instance_uuid: str) -> str:
         """Returns the end of the guest's output, at most 100 kB, as Nova does."""
         log = self.console_log(instance_uuid)
-        kept = b""
+        former_log = b""
         # virtlogd rotates a log to .0, .1 and so on, the oldest last.
         rotated = sorted(path for path in log.parent.glob(f"{console_logs.NAME}.*") if _ROTATED.fullmatch(path.name))
         for path in (log, *rotated):
             self._qemu.take_back(path)
             with suppress(FileNotFoundError):
-                kept = _tail(path, CONSOLE_BYTES - len(kept)) + kept
-        return kept.decode(errors="replace")
+                former_log = _tail(path, CONSOLE_BYTES - len(former_log)) + former_log
+        return former_log.decode(errors="replace")
 
     def usage(self) -> SpaceUsage:
         make_folder(self.path)

@@ -28,14 +28,14 @@ def learnt(recorded: PciAddresses | None, xml: str, *, runs: bool) -> PciAddress
     if machine is None:
         return recorded
     current = dict(_interfaces(root))
-    there = {key for key, _ in _devices(root)}
+    present_keys = {key for key, _ in _devices(root)}
     before = {} if recorded is None or recorded.machine != machine else dict(recorded.devices)
-    before = {key: address for key, address in before.items() if ":" not in key or key in there}
-    if RESCUE_DISK not in there:
+    before = {key: address for key, address in before.items() if ":" not in key or key in present_keys}
+    if RESCUE_DISK not in present_keys:
         current |= dict(_disks(root))
     first, second = (current, before) if runs else (before, current)
-    taken = set(first.values())
-    devices = {**{key: address for key, address in second.items() if address not in taken}, **first}
+    used_addresses = set(first.values())
+    devices = {**{key: address for key, address in second.items() if address not in used_addresses}, **first}
     return PciAddresses(machine=machine, devices=devices) if devices else None
 
 

@@ -35,8 +35,8 @@ def disk_beside(xml: str, rescue: Disk, root: Disk) -> str:
     source = ET.SubElement(disk, "source", file=root.path)
     if root.is_encrypted:
         decrypt_disk(source, domain.findtext("uuid", ""))
-    prefix, taken = target.get("dev", "")[:2], {each.get("dev") for each in domain.findall("devices/disk/target")}
-    target.set("dev", next(name for letter in ascii_lowercase if (name := f"{prefix}{letter}") not in taken))
+    prefix, used_names = target.get("dev", "")[:2], {each.get("dev") for each in domain.findall("devices/disk/target")}
+    target.set("dev", next(name for letter in ascii_lowercase if (name := f"{prefix}{letter}") not in used_names))
     driver = disk.find("driver")
     if driver is not None:
         driver.set("type", root.driver_format)

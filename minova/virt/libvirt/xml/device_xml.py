@@ -58,9 +58,9 @@ def add_pcie_ports(devices: ET.Element, count: int) -> None:
     """Call this when the domain has all its devices. `count` 0: as many ports as they take, and some for devices that
     are attached later. libvirt adds missing ports.
     """
-    taken = sum(len(devices.findall(each)) for each in _ON_PCIE_PORTS)
+    used_ports = sum(len(devices.findall(each)) for each in _ON_PCIE_PORTS)
     # One more for the USB controller, which libvirt adds.
-    number = count or min(taken + 1 + SPARE_PCIE_PORTS, MAX_PCIE_PORTS)
+    number = count or min(used_ports + 1 + SPARE_PCIE_PORTS, MAX_PCIE_PORTS)
     ET.SubElement(devices, "controller", type="pci", index="0", model="pcie-root")
     for _ in range(number):
         ET.SubElement(devices, "controller", type="pci", model="pcie-root-port")

@@ -51,12 +51,14 @@ def guest_of(instance: Instance, settings: HostSettings) -> Guest:
     own_hardware = _hardware(instance)
     hardware = with_choice(own_hardware, instance.system_metadata)
     arch = hardware.arch or canonical_arch(settings.arch)
-    kept = instance.system_metadata.get(MACHINE_TYPE)
-    if kept:
+    recorded_machine = instance.system_metadata.get(MACHINE_TYPE)
+    if recorded_machine:
         # Another version of QEMU may lack this version of the machine.
-        here = machine_here(kept, arch, settings.machines.get(arch, frozenset()))
+        here = machine_here(recorded_machine, arch, settings.machines.get(arch, frozenset()))
         if here is None:
-            LOG.warning("Instance %s has no machine %s here: that of its image is used", instance.uuid, kept)
+            LOG.warning(
+                "Instance %s has no machine %s here: that of its image is used", instance.uuid, recorded_machine
+            )
         hardware = msgspec.structs.replace(hardware, machine_type=here or own_hardware.machine_type)
     machine = hardware.machine_type or settings.machine_types.get(arch)
     secure = hardware.secure_boot == REQUIRED

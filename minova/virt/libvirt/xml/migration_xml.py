@@ -273,7 +273,7 @@ def _is_packaged(path: str) -> bool:
 
 def _devices(source: ET.Element | None, own: ET.Element) -> ET.Element:
     devices = ET.Element("devices")
-    left = list(own)
+    unmatched = list(own)
     for element in () if source is None else source:
         if element.tag in _OWN_DEVICES:
             _require_serial(element)
@@ -282,7 +282,7 @@ def _devices(source: ET.Element | None, own: ET.Element) -> ET.Element:
         if seen is None:
             raise _refused(f"device {element.tag}")
         _require_harmless(element)
-        device = ET.Element(element.tag) if seen.key is None else _counterpart(element, seen.key, left)
+        device = ET.Element(element.tag) if seen.key is None else _counterpart(element, seen.key, unmatched)
         _show(device, element, seen)
         devices.append(device)
     devices.extend(own.findall("graphics"))

@@ -349,9 +349,9 @@ def remove_fixed_ip(api: ComputeApiCollaborators, call: Call, body: Any) -> None
 
     def less(session: Session) -> tuple[Port, list[AddressRequest]]:
         for port in ports.of_instance(session, row.uuid):
-            left = [fixed for fixed in port.fixed_ips if fixed.ip_address != address]
-            if len(left) < len(port.fixed_ips):
-                return port, _requests(left)
+            other_addresses = [fixed for fixed in port.fixed_ips if fixed.ip_address != address]
+            if len(other_addresses) < len(port.fixed_ips):
+                return port, _requests(other_addresses)
         raise errors.BadRequest(f"Instance {row.uuid} does not have fixed IP '{address}'.")
 
     _change(api, call, less)

@@ -204,8 +204,8 @@ def remove_address(
 
 
 def _without_address(address: str, port: "Document") -> dict[str, Any] | None:
-    left = [fixed for fixed in port["fixed_ips"] if fixed["ip_address"] != address]
-    return None if len(left) == len(port["fixed_ips"]) else {"fixed_ips": left}
+    other_addresses = [fixed for fixed in port["fixed_ips"] if fixed["ip_address"] != address]
+    return None if len(other_addresses) == len(port["fixed_ips"]) else {"fixed_ips": other_addresses}
 
 
 # -- a port --------------------------------------------------------------------------------------------------------------

@@ -141,8 +141,8 @@ With --dry-run nothing is made: it shows where they would go (exit code 0), or w
         if parsed_args.min is None and parsed_args.max is None and parsed_args.formatter != "csv":
             chosen, selector = self._generate_columns_and_selector(parsed_args, column_names)
             (values,) = data
-            kept = list(self._compress_iterable(values, selector)) if selector else values
-            self.formatter.emit_one(chosen, kept, self.app.stdout, parsed_args)  # type: ignore[attr-defined]
+            selected = list(self._compress_iterable(values, selector)) if selector else values
+            self.formatter.emit_one(chosen, selected, self.app.stdout, parsed_args)  # type: ignore[attr-defined]
         else:
             super().produce_output(parsed_args, column_names, data)
         if self._failed:
