@@ -1,14 +1,19 @@
 """The consoles of guests, and their logs."""
 
+import re
 from typing import Protocol
 
 from minova.objects.guests.console import ConsoleAddress, ConsoleType
 
+# All that Nova's API leaves out. A guest, and some firmware, writes NUL characters too, which no answer of a host may have.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f]")
+
 
 def last_lines(text: str, length: int | None) -> str:
-    """Returns the last `length` lines, or the whole text if it is None. The last line has no newline, so that a client
-    that splits the text at newlines gets as many lines as it requested.
+    """Returns the last `length` lines, or the whole text if it is None, without control characters other than tabs and line ends.
+    The last line has no newline, so that a client that splits the text at newlines gets as many lines as it requested.
     """
+    text = _CONTROL.sub("", text)
     if length is None:
         return text
     return "\n".join(text.removesuffix("\n").split("\n")[-length:]) if length > 0 else ""
