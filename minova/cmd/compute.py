@@ -203,6 +203,7 @@ def make_manager(
         guest_starts,
         background,
         resumes_guests=conf.resume_guests_state_on_host_boot,
+        clock=ticks,
     )
     interfaces = Interfaces(host, guarded, guarded_conductor, builder.domains, actions.is_unreported, clock=ticks)
     collaborators = ComputeCollaborators(

@@ -8,10 +8,12 @@ and guests that were switched off with the host.
 """
 
 import logging
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
+from typing import NamedTuple
 
 from minova.compute.instances.attempts import End, Outcome
 from minova.compute.instances.background import Background
@@ -29,10 +31,19 @@ from minova.objects.servers.states import PowerState
 from minova.virt.driver import ComputeDriver
 
 LOG = logging.getLogger(__name__)
+# Seconds for which the word of a conductor holds that a guest must be started: each may wait for others, and for services. All guests
+# of the host share it, because after a power cut of a whole site many hosts start many guests.
+FRESH = 30.0
+
+
+class _Reading(NamedTuple):
+    at: float
+    host_instances: HostInstances
+    domains: Sequence[DomainView]
 
 
 class Adoptions:
-    """`resumes_guests`: whether guests that were switched off with the host are started again."""
+    """`resumes_guests`: whether guests that were switched off with the host are started again. `clock` returns monotonic seconds."""
 
     def __init__(
         self,
@@ -45,6 +56,7 @@ class Adoptions:
         background: Background,
         *,
         resumes_guests: bool,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._host = host
         self._driver = driver
@@ -54,6 +66,9 @@ class Adoptions:
         self._guest_starts = guest_starts
         self._background = background
         self._resumes_guests = resumes_guests
+        self._clock = clock
+        # By which guests are started. None: it is read anew before the next one.
+        self._reading: _Reading | None = None
         self._numbers = count(1)
         # Guests that ran when a process started in safe mode; None: nothing of its start is left to do.
         self._ran_at_start: frozenset[str] | None = None
@@ -62,12 +77,13 @@ class Adoptions:
 
     def at_start(self, ctx: RequestContext) -> None:
         """Call it before any message is served. Raises ServiceUnavailable, and the errors of the driver."""
-        host_instances, domains = self._read(ctx)
+        self._reading = self._read_now(ctx)
+        _, host_instances, domains = self._reading
         self._own_disks(host_instances, domains)
         adoption = self._sorted(host_instances, domains)
         for message in self._begun(host_instances, adoption):
             self._settle(ctx, message)
-        self._start(ctx, adoption.switched_off, fenced=host_instances.fenced, fresh=True)
+        self._start(ctx, adoption.switched_off, fenced=host_instances.fenced)
 
     def defer(self) -> None:
         """The process starts in safe mode: `after_safe_mode` does the rest. Raises the errors of the driver."""
@@ -83,6 +99,7 @@ class Adoptions:
         ran_at_start, self._ran_at_start = self._ran_at_start, None
         if ran_at_start is None:
             return
+        self._reading = None
         self._own_disks(host_instances, domains)
         # One that ran at the start has shut itself down since.
         switched_off = [instance for instance in adoption.switched_off if instance.uuid not in ran_at_start]
@@ -95,6 +112,7 @@ class Adoptions:
         host_instances, domains = self._read(ctx)
         if host_instances.fenced:
             return
+        self._reading = None
         waited = [self._fenced.popleft() for _ in range(len(self._fenced))]
         switched_off = {instance.uuid for instance in self._sorted(host_instances, domains).switched_off}
         # Those that were evacuated meanwhile are not this host's any more.
@@ -102,11 +120,9 @@ class Adoptions:
         fenced_guests = [guest for guest in waited if guest.uuid in switched_off]
         self._start(ctx, fenced_guests, fenced=False)
 
-    def _start(
-        self, ctx: RequestContext, switched_off: Sequence[Instance], *, fenced: bool, fresh: bool = False
-    ) -> None:
+    def _start(self, ctx: RequestContext, switched_off: Sequence[Instance], *, fenced: bool) -> None:
         """Start guests that were switched off with the host. While it is forced down they may be evacuated at any moment,
-        so they wait, and are not reported as off. `fresh`: see `GuestStarts.begin`.
+        so they wait, and are not reported as off.
         """
         if not self._resumes_guests:
             return
@@ -115,10 +131,14 @@ class Adoptions:
             self._fenced.extend(switched_off)
             self._guest_starts.hold(switched_off)
             return
-        self._guest_starts.begin(ctx, switched_off, partial(self._is_wanted, ctx), fresh=fresh)
+        self._guest_starts.begin(ctx, switched_off, partial(self._is_wanted, ctx))
 
     def _read(self, ctx: RequestContext) -> tuple[HostInstances, Sequence[DomainView]]:
         return self._conductor.instances_of_host(ctx, host=self._host), self._driver.domains()
+
+    def _read_now(self, ctx: RequestContext) -> _Reading:
+        at = self._clock()
+        return _Reading(at, *self._read(ctx))
 
     def _sorted(self, host_instances: HostInstances, domains: Sequence[DomainView]) -> AdoptionPlan:
         records = self._builder.domains.records.all()
@@ -188,7 +208,10 @@ class Adoptions:
         """Whether the guest must still be started: meanwhile a user may have stopped or removed it, or it was evacuated. None: not
         before the host is not forced down any more.
         """
-        host_instances, domains = self._read(ctx)
+        reading = self._reading
+        if reading is None or self._clock() - reading.at > FRESH:
+            self._reading = reading = self._read_now(ctx)
+        _, host_instances, domains = reading
         if all(guest.uuid != instance.uuid for guest in self._sorted(host_instances, domains).switched_off):
             return False
         if host_instances.fenced:

@@ -26,8 +26,6 @@ LOG = logging.getLogger(__name__)
 # Seconds for which a start waits for a hypervisor or a service that does not answer, and between two tries. After a power
 # cut of a whole site other services may come later than this host.
 PATIENCE, PAUSE = 600.0, 5.0
-# Seconds for which the word of a conductor holds that a guest must be started: it may wait for others, and for services.
-FRESH = 30.0
 # None: not now. Its state stays unreported until `begin` is called for it again, or `release`.
 IsWanted = Callable[[Instance], bool | None]
 _LATER = (errors.HypervisorUnavailable, errors.GuestBusy, errors.ServiceUnavailable)
@@ -57,18 +55,16 @@ class GuestStarts:
         self._pause = pause
         self._clock = clock
 
-    def begin(
-        self, ctx: RequestContext, instances: Iterable[Instance], is_wanted: IsWanted, *, fresh: bool = False
-    ) -> None:
+    def begin(self, ctx: RequestContext, instances: Iterable[Instance], is_wanted: IsWanted) -> None:
         """Begin to start these guests. An instance whose guest cannot be started becomes `stopped`. `is_wanted` is asked
-        under the lock of the instance just before its start. `fresh`: a conductor has just said so.
+        under the lock of the instance just before each try.
         """
-        instances, known_at = tuple(instances), self._clock() if fresh else float("-inf")
+        instances = tuple(instances)
         self.hold(instances)
         for instance in instances:
             LOG.info("Instance %s ran when it was last seen: it is started again", instance.uuid)
             try:
-                self._workers.start_guest(instance.uuid, partial(self._start, ctx, instance, is_wanted, known_at))
+                self._workers.start_guest(instance.uuid, partial(self._start, ctx, instance, is_wanted))
             except RuntimeError as error:  # no thread is available
                 LOG.warning("Instance %s could not be started again: %s", instance.uuid, error)
                 self._release(instance.uuid)
@@ -82,11 +78,11 @@ class GuestStarts:
         for instance in instances:
             self._release(instance.uuid)
 
-    def _start(self, ctx: RequestContext, instance: Instance, is_wanted: IsWanted, known_at: float) -> None:
+    def _start(self, ctx: RequestContext, instance: Instance, is_wanted: IsWanted) -> None:
         may_report = True
         with bound_request(ctx), self._domains.locked(instance.uuid):
             try:
-                may_report = self._try(ctx, instance, is_wanted, known_at)
+                may_report = self._try(ctx, instance, is_wanted)
             except Exception as error:
                 LOG.warning(
                     "Instance %s could not be started again: %s",
@@ -97,12 +93,12 @@ class GuestStarts:
             if may_report:
                 self._release(instance.uuid)
 
-    def _try(self, ctx: RequestContext, instance: Instance, is_wanted: IsWanted, known_at: float) -> bool:
+    def _try(self, ctx: RequestContext, instance: Instance, is_wanted: IsWanted) -> bool:
         """Returns whether the state of the guest may be reported now. Raises the errors of the driver."""
         until = self._clock() + PATIENCE
         while True:
             try:
-                may_start = self._clock() - known_at <= FRESH or is_wanted(instance)
+                may_start = is_wanted(instance)
                 if not may_start:
                     return may_start is not None
                 self._bases.restore(ctx, instance)

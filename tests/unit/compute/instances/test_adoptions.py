@@ -107,10 +107,10 @@ def test_bug_start_undoes_an_accepted_guest_for_a_later_attempt(tmp_path: Path) 
 # -- guests that were switched off ---------------------------------------------------------------------------------------
 
 
-def switched_off(compute: Compute) -> None:
+def switched_off(compute: Compute, name: str = "i") -> None:
     """As after a power cut: no event says so."""
-    node, domain = compute.hypervisor._domains["i"]
-    compute.hypervisor._domains["i"] = (node, msgspec.structs.replace(domain, power_state=PowerState.SHUTDOWN))
+    node, domain = compute.hypervisor._domains[name]
+    compute.hypervisor._domains[name] = (node, msgspec.structs.replace(domain, power_state=PowerState.SHUTDOWN))
 
 
 def test_bug_guest_that_shuts_itself_down_in_safe_mode_is_started(compute: Compute) -> None:
@@ -178,6 +178,20 @@ def test_bug_host_that_was_forced_down_while_starts_waited_started_its_guests(co
     compute.manager.heartbeat()
     compute.run()
     assert compute.domains() == {"i": PowerState.RUNNING}
+
+
+def test_all_starts_of_a_host_ask_a_conductor_together(compute: Compute) -> None:
+    """After a power cut of a site, each of many hosts starts many guests."""
+    for name in ("i", "j", "k"):
+        compute.boot(name)
+        switched_off(compute, name)
+    compute.restart()
+    now = compute.ticks()
+    compute.ticks = lambda: now + 60.0
+    asked = compute.conductor.calls.count("instances_of_host")
+    compute.run()
+    assert compute.domains() == dict.fromkeys(("i", "j", "k"), PowerState.RUNNING)
+    assert compute.conductor.calls.count("instances_of_host") == asked + 1
 
 
 def test_a_guest_that_ran_when_its_process_started_is_not_started_after_safe_mode(compute: Compute) -> None:
