@@ -75,7 +75,7 @@ def setup(conf: cfg.ConfigOpts) -> None:
         log.setup(conf, "minova")
     except _SETUP_ERRORS as error:
         names = _faulty(conf, error)
-        options = ", ".join(f"[DEFAULT] {name} = {_shown(conf[name])}" for name in names)
+        options = ", ".join(f"[DEFAULT] {name} = {_value_text(conf[name])}" for name in names)
         raise errors.InvalidConfiguration(f"{options}{_files(conf, names)}: {error}") from None
     hide_noise()
     logging.setLogRecordFactory(OneLine)
@@ -117,7 +117,7 @@ def _faulty(conf: cfg.ConfigOpts, error: Exception) -> list[str]:
     return [name for name in ("log_file", "log_dir", "use_syslog", "use_journal", "publish_errors") if conf[name]]
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

@@ -159,7 +159,7 @@ def _created(session: Session, repeated: RepeatedCall) -> ExecutedCall | None:
     )
 
 
-def _gone(session: Session, repeated: RepeatedCall) -> ExecutedCall | None:
+def _deleted(session: Session, repeated: RepeatedCall) -> ExecutedCall | None:
     return ExecutedCall() if isinstance(repeated.error, errors.NotFound) else None
 
 
@@ -307,9 +307,9 @@ _DELETIONS: Mapping[str, Look] = {
     "delete_security_group_rule": _removed(security_groups.find_rule, "rule_id"),
     "delete_address_group": _removed(address_groups.find, "group_id"),
     "delete_subnet_pool": _removed(subnet_pools.find, "pool_id"),
-    "delete_aggregate": _gone,
-    "delete_key_pair": _gone,
-    "delete_service": _gone,
+    "delete_aggregate": _deleted,
+    "delete_key_pair": _deleted,
+    "delete_service": _deleted,
 }
 _LOOKS: Mapping[str, Look] = {
     "clear_server_password": _never,
@@ -352,7 +352,7 @@ _LOOKS: Mapping[str, Look] = {
     "change_image": _image_as_asked,
     "add_image_member": _member_as_asked,
     "update_image_member": _never,
-    "remove_image_member": _gone,
+    "remove_image_member": _deleted,
     "create_aggregate": _aggregate_as_asked,
     "create_key_pair": _key_pair_as_asked,
     "add_host_to_aggregate": _host_is_in,
@@ -371,7 +371,7 @@ _SHOWN = frozenset(
         _aggregate_as_asked,
         _host_is_in,
         _host_is_out,
-        *(look for look in _DELETIONS.values() if look is not _gone),
+        *(look for look in _DELETIONS.values() if look is not _deleted),
         *_LOOKS_OF_ONE.values(),
     )
 )

@@ -82,7 +82,7 @@ class TerminalProgress(Progress):
         shown = list(servers)
         total = []
         if len(shown) > room:
-            shown = [server for server in shown if not _done(server)][: room - 1]
+            shown = [server for server in shown if not _has_built(server)][: room - 1]
             total = [_sum(servers) + f"  {self._elapsed():.1f} s"]
         longest = max((len(server["name"]) for server in shown), default=0)
         width = max(min(longest, columns - STATE_WIDTH - 12), 8)
@@ -100,11 +100,11 @@ def wait_for_builds(ask: Ask, servers: Sequence[Json], progress: Progress, timeo
     deadline = time.monotonic() + timeout
     waits = POLLS.pauses()
     progress.show(servers)
-    while waiting := [server for server in servers if not _done(server)]:
+    while waiting := [server for server in servers if not _has_built(server)]:
         if time.monotonic() >= deadline:
             raise TimedOut(_where(waiting))
         time.sleep(min(next(waits), max(deadline - time.monotonic(), 0)))
-        now = {server["id"]: server for server in _asked(ask, progress, deadline)}
+        now = {server["id"]: server for server in _current(ask, progress, deadline)}
         if missing := [server["name"] for server in servers if server["id"] not in now]:
             raise ServerGone(", ".join(missing))
         servers = [now[server["id"]] for server in servers]
@@ -117,7 +117,7 @@ def wait_until_gone(client: Client, server: Json, progress: Progress, timeout: f
     deadline = time.monotonic() + timeout
     for pause in POLLS.pauses():
         try:
-            (server,) = _asked(one_server(client.without_retries(), server["id"]), progress, deadline)
+            (server,) = _current(one_server(client.without_retries(), server["id"]), progress, deadline)
         except ServerGone:
             return
         if server["status"] == "DELETED" or (server["status"] == "SOFT_DELETED" and server.get(TASK_STATE) is None):
@@ -137,7 +137,7 @@ def wait_for_status(client: Client, server: Json, progress: Progress, timeout: f
     """
     deadline = time.monotonic() + timeout
     for pause in POLLS.pauses():
-        (server,) = _asked(one_server(client.without_retries(), server["id"]), progress, deadline)
+        (server,) = _current(one_server(client.without_retries(), server["id"]), progress, deadline)
         progress.show([server])
         if server.get(TASK_STATE) is None:
             return server
@@ -180,7 +180,7 @@ def one_server(client: Client, uuid: str) -> Ask:
     return ask
 
 
-def _asked(ask: Ask, progress: Progress, deadline: float) -> list[Json]:
+def _current(ask: Ask, progress: Progress, deadline: float) -> list[Json]:
     """Returns the current servers. Waits up to PATIENCE seconds for an API that does not answer."""
     patience = min(time.monotonic() + PATIENCE, deadline)
     announced = False
@@ -196,7 +196,7 @@ def _asked(ask: Ask, progress: Progress, deadline: float) -> list[Json]:
             time.sleep(POLLS.longest)
 
 
-def _done(server: Json) -> bool:
+def _has_built(server: Json) -> bool:
     """Whether the build has ended. After it any status may follow: the guest may shut itself down, and other users may
     reboot it.
     """

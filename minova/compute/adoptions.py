@@ -81,7 +81,7 @@ class Adoptions:
         _, host_instances, domains = self._reading
         self._own_disks(host_instances, domains)
         adoption = self._sorted(host_instances, domains)
-        for message in self._begun(host_instances, adoption):
+        for message in self._attempts_to_settle(host_instances, adoption):
             self._settle(ctx, message)
         self._start(ctx, adoption.switched_off, fenced=host_instances.fenced)
 
@@ -94,7 +94,7 @@ class Adoptions:
         """Waits for no lock of an instance. Raises ServiceUnavailable, and the errors of the driver."""
         host_instances, domains = self._read(ctx)
         adoption = self._sorted(host_instances, domains)
-        for message in self._begun(host_instances, adoption):
+        for message in self._attempts_to_settle(host_instances, adoption):
             self._settle_in_background(ctx, message)
         ran_at_start, self._ran_at_start = self._ran_at_start, None
         if ran_at_start is None:
@@ -156,7 +156,7 @@ class Adoptions:
             if instance.task_state is None and instance.uuid in ours
         )
 
-    def _begun(self, host_instances: HostInstances, adoption: AdoptionPlan) -> list[BuildMessage]:
+    def _attempts_to_settle(self, host_instances: HostInstances, adoption: AdoptionPlan) -> list[BuildMessage]:
         """Returns the attempts to settle that this process has not seen. From now on they count as running, so that no
         build of them begins.
         """

@@ -77,7 +77,7 @@ class DaemonPool:
             threading.Thread(target=self._run, name=self._name, daemon=True).start()
             self._idle += 1
         if self._idle < len(self._waiting) and self._look_again is None and self._stuck_after < math.inf:
-            timer = threading.Timer(self._until_stuck(), self._look)
+            timer = threading.Timer(self._until_stuck(), self._end_idle)
             timer.daemon = True
             timer.start()
             self._look_again = timer
@@ -92,7 +92,7 @@ class DaemonPool:
         ages = [time.monotonic() - begun for begun in self._running.values()]
         return max(0.01, min((self._stuck_after - age for age in ages if age < self._stuck_after), default=0.0))
 
-    def _look(self) -> None:
+    def _end_idle(self) -> None:
         with self._changed:
             self._look_again = None
             if self._stopped:

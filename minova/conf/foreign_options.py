@@ -63,7 +63,7 @@ class OptionFinding(NamedTuple):
 
     @property
     def option(self) -> str:
-        return _shown((self.group, self.name))
+        return _text_of((self.group, self.name))
 
 
 def read(path: Path) -> dict[str, dict[str, list[str]]]:
@@ -145,7 +145,7 @@ class RegisteredOptions:
 
     def _in_others(self, name: str, cutoff: float) -> str:
         close = difflib.get_close_matches(name, sorted({option for _, option in self._places}), n=1, cutoff=cutoff)
-        return " or ".join(_shown(place) for place in sorted(self._places) if place[1] in close)
+        return " or ".join(_text_of(place) for place in sorted(self._places) if place[1] in close)
 
     def _nearest_in(self, group: str, name: str) -> str:
         options_of_group = {option for place, option in {*self._places, *ELSEWHERE, *NO_EFFECT} if place == group}
@@ -153,10 +153,10 @@ class RegisteredOptions:
         if not close:
             return ""
         place = ELSEWHERE.get((group, close[0]), (group, close[0]))
-        return _shown(place) + (", which has no effect" if place in NO_EFFECT else "")
+        return _text_of(place) + (", which has no effect" if place in NO_EFFECT else "")
 
 
-def _shown(place: Place) -> str:
+def _text_of(place: Place) -> str:
     return "[{}] {}".format(*place)
 
 
@@ -197,7 +197,7 @@ def _meaning(registered: RegisteredOptions, group: str, name: str, value: str) -
     if protection is not None and protection.asks(value):
         return Meaning.PROTECTS, protection.what
     if (group, name) in ELSEWHERE:
-        return Meaning.OTHER_NAME, _shown(ELSEWHERE[group, name])
+        return Meaning.OTHER_NAME, _text_of(ELSEWHERE[group, name])
     if registered.has(group, name):
         return Meaning.USED, ""
     reason = NO_EFFECT.get((group, name)) or GROUPS.get(group)
@@ -214,7 +214,7 @@ def _of_a_prefix(registered: RegisteredOptions, group: str, name: str, value: st
         for own in (name, name.removeprefix(prefix)) if name.startswith(prefix) else ():
             meaning, text = _meaning(registered, later, own, value)
             if meaning is Meaning.USED:
-                return Meaning.OTHER_NAME, _shown((later, own))
+                return Meaning.OTHER_NAME, _text_of((later, own))
             if meaning is not Meaning.UNKNOWN:
                 return meaning, text
     return None

@@ -25,7 +25,7 @@ def _off(value: str) -> bool:
     return value.strip().lower() in {"0", "off", "false", "no"}
 
 
-def _given(value: str) -> bool:
+def _is_set(value: str) -> bool:
     return bool(value.strip())
 
 
@@ -50,20 +50,20 @@ PROTECTING: dict[Place, Protection] = {
     ("glance", "verify_glance_signatures"): Protection(_on, "signatures of images are not verified"),
     ("glance", "enable_certificate_validation"): Protection(_on, "certificates of images' signatures are not verified"),
     ("glance", "default_trusted_certificate_ids"): Protection(
-        _given, "certificates of images' signatures are not verified"
+        _is_set, "certificates of images' signatures are not verified"
     ),
     ("ephemeral_storage_encryption", "enabled"): Protection(_on, "disks of guests are not encrypted"),
     ("quota", "driver"): Protection(
         lambda value: "unified" in value.lower(), "limits of Keystone are not read: minova keeps quotas itself"
     ),
-    ("compute", "image_type_exclude_list"): Protection(_given, "no format of images is excluded"),
+    ("compute", "image_type_exclude_list"): Protection(_is_set, "no format of images is excluded"),
     ("libvirt", "live_migration_tunnelled"): Protection(_on, _TUNNEL),
     **{
         (group, name): Protection(_tunnels, _TUNNEL)
         for group in (_D, "libvirt") for name in ("live_migration_flag", "block_migration_flag")
     },
     **{
-        (group, name): Protection(_given, _CLIENTS)
+        (group, name): Protection(_is_set, _CLIENTS)
         for group, name in ((_D, "ssl_ca_file"), ("wsgi", "ssl_ca_file"), ("ssl", "ca_file"))
     },
     ("consoleauth", "enforce_session_timeout"): Protection(_on, "open consoles stay open when their token has expired"),
@@ -74,13 +74,13 @@ PROTECTING: dict[Place, Protection] = {
             (_D, "osapi_hide_server_address_states"), (_D, "hide_server_address_states"), ("api", "hide_server_address_states"),
         )
     },
-    **{(group, "attestation_server"): Protection(_given, _ATTESTATION) for group in (_D, "trusted_computing")},
+    **{(group, "attestation_server"): Protection(_is_set, _ATTESTATION) for group in (_D, "trusted_computing")},
     ("os_vif_ovs", "isolate_vif"): Protection(_on, _ISOLATION),
     # They are read under other names alone.
     (_D, "auth_strategy"): Protection(
         lambda value: not value.startswith("noauth"), "set [api] auth_strategy: without it users are not authenticated"
     ),
-    (_D, "policy_file"): Protection(_given, "set [oslo_policy] policy_file: without it the default policies hold"),
+    (_D, "policy_file"): Protection(_is_set, "set [oslo_policy] policy_file: without it the default policies hold"),
     **{
         (group, "rabbit_use_ssl"): Protection(_on, "set [oslo_messaging_rabbit] ssl: without it the broker is spoken to without TLS")
         for group in (_D, "oslo_messaging_rabbit")
@@ -94,9 +94,9 @@ PROTECTING: dict[Place, Protection] = {
     ("console", "ssl_minimum_version"): Protection(
         lambda value: value.strip().lower() == "tlsv1_3", "minova-consoleproxy also accepts TLS 1.2"
     ),
-    ("console", "ssl_ciphers"): Protection(_given, "ciphers of minova-consoleproxy cannot be chosen"),
+    ("console", "ssl_ciphers"): Protection(_is_set, "ciphers of minova-consoleproxy cannot be chosen"),
     (_D, "ssl_only"): Protection(_on, "set [consoleproxy] ssl_cert_file and ssl_key_file: then all connections are TLS"),
-    (_D, "enabled_ssl_apis"): Protection(_given, "set [api] ssl_cert_file and ssl_key_file"),
+    (_D, "enabled_ssl_apis"): Protection(_is_set, "set [api] ssl_cert_file and ssl_key_file"),
     ("spice", "require_secure"): Protection(_on, "SPICE consoles are not served"),
     ("workarounds", "reserve_disk_resource_for_image_cache"): Protection(
         _on, "the image cache is not counted: set [DEFAULT] reserved_host_disk_mb"

@@ -7,7 +7,7 @@ import msgspec
 from minova.errors import InvalidConfiguration, MinovaError
 from minova.hardware.errors import PciInvalidAlias
 from minova.hardware.guest.cpu_topology import cpu_topology
-from minova.hardware.guest.features import AGREEMENTS, HardwareRequest, traits_of_features
+from minova.hardware.guest.features import AGREEMENTS, FlavorAndImage, traits_of_features
 from minova.hardware.guest.partner_keys import PARTNERS
 from minova.hardware.locked_memory import check_encryption
 from minova.hardware.pci_alias import Aliases, numa_policy_of, parse_aliases, requests_of
@@ -32,7 +32,7 @@ class Demands(msgspec.Struct, frozen=True, kw_only=True):
     pci_requests: tuple[InstancePCIRequest, ...] = ()
 
 
-def demands_of(guest: HardwareRequest, aliases: Sequence[str]) -> Demands:
+def demands_of(guest: FlavorAndImage, aliases: Sequence[str]) -> Demands:
     """`aliases`: the texts of [pci] alias. Raises errors of `minova.hardware.errors`, which are all 400."""
     policy = numa_policy_of(guest.flavor, guest.properties)
     requests: tuple[InstancePCIRequest, ...] = ()
@@ -41,7 +41,7 @@ def demands_of(guest: HardwareRequest, aliases: Sequence[str]) -> Demands:
     return Demands(numa_topology=guest.numa_topology, pci_requests=requests)
 
 
-def host_needs(guest: HardwareRequest, aliases: Sequence[str]) -> HostNeeds:
+def host_needs(guest: FlavorAndImage, aliases: Sequence[str]) -> HostNeeds:
     """Returns what new servers need of their hosts.
 
     Raises BadRequest if flavor or image require something malformed, or something that no host can have.
@@ -53,13 +53,13 @@ def host_needs(guest: HardwareRequest, aliases: Sequence[str]) -> HostNeeds:
     return HostNeeds(numa_topology=demands.numa_topology, pci_requests=demands.pci_requests, required_traits=traits)
 
 
-def traits_of_guest(guest: HardwareRequest) -> tuple[str, ...]:
+def traits_of_guest(guest: FlavorAndImage) -> tuple[str, ...]:
     """Returns the traits that a host must have for the devices of such a guest. Raises BadRequest as `host_needs`."""
     hardware = traits_needed(guest_hardware(guest.properties, guest.specs))
     return tuple(sorted(hardware | traits_of_features(guest.features)))
 
 
-def require_agreement_of(guest: HardwareRequest) -> None:
+def require_agreement_of(guest: FlavorAndImage) -> None:
     """For requests that choose an image. Raises BadRequest, which names the keys, if flavor and image contradict each other, or no guest
     can have what they ask for together.
     """
@@ -67,7 +67,7 @@ def require_agreement_of(guest: HardwareRequest) -> None:
         check(guest)
 
 
-def require_agreement_of_change(before: HardwareRequest, after: HardwareRequest) -> None:
+def require_agreement_of_change(before: FlavorAndImage, after: FlavorAndImage) -> None:
     """For requests that give a server another flavor. Raises BadRequest as `require_agreement_of`, but not for what the server has with
     its present flavor already: its image is as it is.
     """
@@ -77,7 +77,7 @@ def require_agreement_of_change(before: HardwareRequest, after: HardwareRequest)
             raise fault
 
 
-def _fault(check: "_Check", guest: HardwareRequest) -> MinovaError | None:
+def _fault(check: "_Check", guest: FlavorAndImage) -> MinovaError | None:
     try:
         check(guest)
     except MinovaError as error:
@@ -85,14 +85,14 @@ def _fault(check: "_Check", guest: HardwareRequest) -> MinovaError | None:
     return None
 
 
-def _require_topology(guest: HardwareRequest) -> None:
+def _require_topology(guest: FlavorAndImage) -> None:
     cpu_topology(guest.flavor, guest.image)
 
 
-def _require_encryption(guest: HardwareRequest) -> None:
+def _require_encryption(guest: FlavorAndImage) -> None:
     """As in Nova, `check_locked_memory` does not look at the encryption of a guest with locked memory."""
     check_encryption(guest.flavor, guest.image)
 
 
-_Check = Callable[[HardwareRequest], None]
+_Check = Callable[[FlavorAndImage], None]
 _CHECKS: tuple[_Check, ...] = (*AGREEMENTS, *PARTNERS, _require_topology, _require_encryption)

@@ -39,7 +39,9 @@ def reconciled(devices: Iterable[PciDevice], seen: Iterable[PciDevice]) -> Devic
     owned = {device.address: device for device in devices if device.instance_uuid is not None}
     present = {device.address: device for device in seen}
     free = [_set_free(device) for address, device in present.items() if address not in owned]
-    owned_devices = [_seen_again(device) if address in present else _gone(device) for address, device in owned.items()]
+    owned_devices = [
+        _seen_again(device) if address in present else _removed(device) for address, device in owned.items()
+    ]
     return settled([*free, *owned_devices])
 
 
@@ -170,7 +172,7 @@ def _set_free(device: PciDevice) -> PciDevice:
     return msgspec.structs.replace(device, status=AVAILABLE, instance_uuid=None, request_id=None)
 
 
-def _gone(device: PciDevice) -> PciDevice:
+def _removed(device: PciDevice) -> PciDevice:
     return _with_status(device, REMOVED) if device.status == ALLOCATED else device
 
 

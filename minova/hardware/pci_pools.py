@@ -55,7 +55,7 @@ def shortage(
         matching = _matching(remaining, request, cells)
         if isinstance(matching, str):
             return matching
-        remaining = _taken(remaining, matching, request.count)
+        remaining = _without_devices(remaining, matching, request.count)
     return None
 
 
@@ -70,7 +70,7 @@ def consumed(
         matching = _matching(remaining, request, cells)
         if isinstance(matching, str):
             raise PciDeviceRequestFailed(matching)
-        remaining = _taken(remaining, matching, request.count)
+        remaining = _without_devices(remaining, matching, request.count)
     return remaining
 
 
@@ -79,7 +79,7 @@ def _sorted(pools: Iterable[PciDevicePool]) -> Pools:
     return tuple(sorted(pools, key=lambda pool: len(pool.tags)))
 
 
-def _taken(pools: Pools, matching: Pools, count: int) -> Pools:
+def _without_devices(pools: Pools, matching: Pools, count: int) -> Pools:
     """Returns the pools without `count` devices of the matching pools, which are used up in their order."""
     left = list(pools)
     for pool in matching:
@@ -105,13 +105,13 @@ def _matching(pools: Pools, request: InstancePCIRequest, cells: GuestCells | Non
         matching = step(matching, request, cells)
         have = sum(pool.count for pool in matching)
         if have < request.count:
-            return f"PCI devices{_named(request)} {what} {have} < requested {request.count}"
+            return f"PCI devices{_request_name(request)} {what} {have} < requested {request.count}"
     if not matching:
-        return f"PCI devices{_named(request)}: none match"
+        return f"PCI devices{_request_name(request)}: none match"
     return matching
 
 
-def _named(request: InstancePCIRequest) -> str:
+def _request_name(request: InstancePCIRequest) -> str:
     if request.alias_name:
         return f" of alias {request.alias_name}"
     return "".join(f" {dict(spec)}" for spec in request.spec[:1])

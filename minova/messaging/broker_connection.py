@@ -76,7 +76,7 @@ class BrokerConnection(impl_rabbit.Connection):  # type: ignore[misc]
         # An error here, while the driver connects again, would end its loop. It declares the rest when it consumes.
         is_first = self.channel is None and not self._consumers
         if is_new and is_first and self._is_modern_broker:
-            self.rabbit_quorum_queue = self._chosen("rabbit_quorum_queue", True)
+            self.rabbit_quorum_queue = self._option_or("rabbit_quorum_queue", True)
         with contextlib.suppress(_NoExchangeError):
             super()._set_current_channel(new_channel)
         if is_new:
@@ -218,7 +218,7 @@ class BrokerConnection(impl_rabbit.Connection):  # type: ignore[misc]
         major, _, _ = str(server.get("version", "")).partition(".")
         return server.get("product") == "RabbitMQ" and major.isdecimal() and int(major) >= MODERN
 
-    def _chosen(self, option: str, otherwise: Any) -> Any:
+    def _option_or(self, option: str, otherwise: Any) -> Any:
         """Returns what the operator has set, or `otherwise`."""
         where = self._conf.get_location(option, _GROUP)
         is_set = where is not None and where.location not in {cfg.Locations.opt_default, cfg.Locations.set_default}

@@ -29,12 +29,12 @@ def depths(rpc: Rpc, queues: Iterable[str]) -> dict[str, Depth]:
         with rpc.transport._driver._get_connection(driver_common.PURPOSE_SEND, retry=1) as connection:
             own = connection.connection
             with own._connection_lock:  # the thread for heartbeats would read the answers
-                return _asked(own.connection, queues)
+                return _declared_depths(own.connection, queues)
     except Exception as error:
         raise errors.ServiceUnavailable(f"The depths of queues are unknown: {error}") from error
 
 
-def _asked(link: Any, queues: Iterable[str]) -> dict[str, Depth]:
+def _declared_depths(link: Any, queues: Iterable[str]) -> dict[str, Depth]:
     depth_by_queue: dict[str, Depth] = {}
     channel = link.channel()
     for queue in queues:

@@ -38,14 +38,14 @@ def _impersonation(user: BrokerUser, method: Method, arguments: msgspec.Struct) 
 
 def hosts_named(arguments: msgspec.Struct) -> Iterator[str]:
     """Yields the argument `host`, and the host of each struct among the arguments that has one."""
-    return _named(arguments, "host")
+    return _hosts_named(arguments, "host")
 
 
 def binaries_named(arguments: msgspec.Struct) -> Iterator[str]:
-    return _named(arguments, "binary")
+    return _hosts_named(arguments, "binary")
 
 
-def _named(arguments: msgspec.Struct, field: str) -> Iterator[str]:
+def _hosts_named(arguments: msgspec.Struct, field: str) -> Iterator[str]:
     for name in arguments.__struct_fields__:
         value = getattr(arguments, name)
         for element in value if isinstance(value, tuple) else (value,):

@@ -75,14 +75,14 @@ class MetadataApp:
         path = paths.parts(environ["PATH_INFO"])
         if paths.is_password(path):
             return self._password(environ, caller)
-        document = paths.document(self._known(caller).files, path)
+        document = paths.document(self._documents_of(caller).files, path)
         if document is None:
             raise errors.NotFound("This path has no document.")
         if environ["REQUEST_METHOD"] not in READS:
             raise NotAllowed("Only a password is written.")
         return document
 
-    def _known(self, caller: GuestIdentity) -> GuestDocuments:
+    def _documents_of(self, caller: GuestIdentity) -> GuestDocuments:
         """Raises TooManyRequests if the guest, which may have several addresses, has none left."""
         guest = self._recent.get(caller, lambda: self._read(caller), errors.NotFound)
         if not self._rates_of_guests.take(guest.instance_uuid):
@@ -106,7 +106,7 @@ class MetadataApp:
         return GuestDocuments(instance_uuid=guest.instance.uuid, files=files, password=guest.password)
 
     def _password(self, environ: dict[str, Any], caller: GuestIdentity) -> Document:
-        password = self._known(caller).password
+        password = self._documents_of(caller).password
         if environ["REQUEST_METHOD"] in READS:
             return Document(content=password.encode())
         if environ["REQUEST_METHOD"] != "POST":

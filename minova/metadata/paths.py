@@ -65,13 +65,13 @@ def _ec2(files: Mapping[str, bytes], version: str, path: Sequence[str]) -> Docum
     if isinstance(node, bytes):
         return Document(content=node, media_type=BYTES)
     if isinstance(node, dict):
-        return _list([_shown(name, value) for name, value in sorted(node.items()) if name != "_name"])
+        return _list([_entry_name(name, value) for name, value in sorted(node.items()) if name != "_name"])
     if isinstance(node, list):
         return _list(node)
     return Document(content=b"" if node is None else str(node).encode())
 
 
-def _shown(name: str, value: Any) -> str:
+def _entry_name(name: str, value: Any) -> str:
     """Returns the name of an entry in a list. A branch ends in a slash, unless it has a name of its own; a key, for
     example, is 0=NAME.
     """

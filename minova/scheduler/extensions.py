@@ -51,7 +51,7 @@ def load_filters(conf: Any) -> list[Filter]:
     classes = available_filters(conf.filter_scheduler.available_filters)
     filters = []
     for name in conf.filter_scheduler.enabled_filters:
-        filter_class = _named(classes, name, "[filter_scheduler] enabled_filters")
+        filter_class = _class_named(classes, name, "[filter_scheduler] enabled_filters")
         filters.append(
             filter_class(conf)
             if issubclass(filter_class, Filter)
@@ -62,24 +62,24 @@ def load_filters(conf: Any) -> list[Filter]:
 
 def available_filters(names: Iterable[str]) -> Mapping[str, Any]:
     """Returns the filters by the names that `enabled_filters` may use: built-in ones, entry points, and names of classes."""
-    classes = _known(FILTERS)
+    classes = _known_classes(FILTERS)
     filters: dict[str, Any] = {}
     for name in names:
         if name in ALL:
             filters.update(classes)
         else:
-            filter_class = _named(classes, name, "[filter_scheduler] available_filters")
+            filter_class = _class_named(classes, name, "[filter_scheduler] available_filters")
             filters[filter_class.__name__] = filter_class
     return filters
 
 
 def load_weighers(conf: Any) -> list[Weigher]:
     """Returns the weighers of `[filter_scheduler] weight_classes`; `all` means the built-in ones and every entry point, in Nova's order."""
-    classes = _known(WEIGHERS)
+    classes = _known_classes(WEIGHERS)
     names: list[str] = []
     for name in conf.filter_scheduler.weight_classes:
         names += sorted(classes, key=_order) if name in ALL else [name]
-    weigher_classes = [_named(classes, name, "[filter_scheduler] weight_classes") for name in names]
+    weigher_classes = [_class_named(classes, name, "[filter_scheduler] weight_classes") for name in names]
     return [
         weigher(conf) if issubclass(weigher, Weigher) else PerHostWeigher(_written_for_nova(weigher, conf))
         for weigher in weigher_classes
@@ -97,14 +97,14 @@ def _written_for_nova(nova_class: Any, conf: Any) -> Any:
 
 def find(group: str, name: str, option: str) -> Any:
     """Returns the class of that name. Raises InvalidConfiguration, which lists the known names, if there is none."""
-    return _named(_known(group), name, option)
+    return _class_named(_known_classes(group), name, option)
 
 
 def _order(name: str) -> tuple[int, str]:
     return NOVA_ORDER.index(name) if name in NOVA_ORDER else len(NOVA_ORDER), name
 
 
-def _named(classes: Mapping[str, Any], name: str, option: str) -> Any:
+def _class_named(classes: Mapping[str, Any], name: str, option: str) -> Any:
     short = name.rpartition(".")[2] if name.startswith(NOVA) else name
     if short in classes:
         return classes[short]
@@ -113,7 +113,7 @@ def _named(classes: Mapping[str, Any], name: str, option: str) -> Any:
     raise errors.InvalidConfiguration(f"{option}: unknown name {name!r}; known are {', '.join(sorted(classes))}.")
 
 
-def _known(group: str) -> dict[str, Any]:
+def _known_classes(group: str) -> dict[str, Any]:
     return {**dict(_of_other_packages(group)), **_BUILT_IN.get(group, {})}
 
 

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 
 
-class Gate:
+class FaultGate:
     """Safe for threads. While one waits to be alone, no other enters."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from tests.soak.another_cloud import AnotherCloud
 from tests.soak.cloud import Cloud
-from tests.soak.gate import Gate
+from tests.soak.gate import FaultGate
 from tests.soak.journal import Journal
 from tests.soak.plan import BACK_IN_TIME, COMPUTES, NOT_BESIDE_OLD_CONDUCTORS, NOT_WHILE_BACK_IN_TIME, Fault
 from tests.soak.recovery import Recovery
@@ -26,7 +26,7 @@ class Striker:
         self._cloud = cloud
         self._recovery = recovery
         self._another = AnotherCloud(cloud, journal)
-        self._gate = Gate()
+        self._gate = FaultGate()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         self.done: Counter[str] = Counter()

@@ -32,7 +32,7 @@ def index(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     if flavor.is_public:
         raise errors.NotFound("Access list not available for public flavors.")
     with api.db.read() as session:
-        return _shown(flavor.flavorid, rows.projects(session, flavor.flavorid))
+        return _access_view(flavor.flavorid, rows.projects(session, flavor.flavorid))
 
 
 def act(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
@@ -54,10 +54,10 @@ def act(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     if name == ADD and flavor.is_public and (call.since(PUBLIC_REFUSED) or call.shows_all):
         raise errors.Conflict("Can not add access to a public flavor.")
     change = api.conductor.add_flavor_access if name == ADD else api.conductor.remove_flavor_access
-    return _shown(flavor.flavorid, change(call.ctx, flavorid=flavor.flavorid, project_id=project.tenant))
+    return _access_view(flavor.flavorid, change(call.ctx, flavorid=flavor.flavorid, project_id=project.tenant))
 
 
-def _shown(flavorid: str, projects: tuple[str, ...]) -> dict[str, Any]:
+def _access_view(flavorid: str, projects: tuple[str, ...]) -> dict[str, Any]:
     return {"flavor_access": [{"flavor_id": flavorid, "tenant_id": project_id} for project_id in projects]}
 
 

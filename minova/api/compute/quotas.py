@@ -140,7 +140,7 @@ ASKED_LIMITS = History(LimitsQuery, strict_since=(2, 75))
 def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     project_id = _project(call, of_user=True)
     with api.db.read() as session:
-        return {"quota_set": {"id": project_id, **_shown(call, quotas.limits_of(session, api.conf, project_id))}}
+        return {"quota_set": {"id": project_id, **_limits_view(call, quotas.limits_of(session, api.conf, project_id))}}
 
 
 def detail(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
@@ -148,22 +148,24 @@ def detail(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         limits = quotas.limits_of(session, api.conf, project_id)
         used = quotas.current_usages(session, project_id)
-    rows = {name: QuotaDetail(in_use=used.get(name, 0), limit=limit) for name, limit in _shown(call, limits).items()}
+    rows = {
+        name: QuotaDetail(in_use=used.get(name, 0), limit=limit) for name, limit in _limits_view(call, limits).items()
+    }
     return {"quota_set": {"id": project_id, **rows}}
 
 
 def show_defaults(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
-        return {"quota_set": {"id": _named(call), **_shown(call, quotas.defaults(session, api.conf))}}
+        return {"quota_set": {"id": _named_project(call), **_limits_view(call, quotas.defaults(session, api.conf))}}
 
 
 def update(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Raises BadRequest if a limit is below the usage and force is not set."""
     project_id = _project(call)
     body: NewQuotaSet = call.body.quota_set
-    api.conductor.update_quota_set(call.ctx, project_id=project_id, limits=_wanted(body), force=is_true(body.force))
+    api.conductor.update_quota_set(call.ctx, project_id=project_id, limits=_new_limits(body), force=is_true(body.force))
     with api.db.read() as session:
-        return {"quota_set": _shown(call, quotas.limits_of(session, api.conf, project_id))}
+        return {"quota_set": _limits_view(call, quotas.limits_of(session, api.conf, project_id))}
 
 
 def delete(api: ComputeApiCollaborators, call: Call) -> None:
@@ -176,14 +178,14 @@ def delete(api: ComputeApiCollaborators, call: Call) -> None:
 
 
 def show_class(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
-    name = _named(call)
+    name = _named_project(call)
     with api.db.read() as session:
         return {"quota_class_set": {"id": name, **_shown_class(call, quotas.defaults(session, api.conf, name))}}
 
 
 def update_class(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
-    name = _named(call)
-    limits = _wanted(call.body.quota_class_set)
+    name = _named_project(call)
+    limits = _new_limits(call.body.quota_class_set)
     api.conductor.update_quota_class_set(call.ctx, class_name=name, limits=limits)
     with api.db.read() as session:
         return {"quota_class_set": _shown_class(call, quotas.defaults(session, api.conf, name))}
@@ -215,19 +217,19 @@ def _project(call: Call, *, of_user: bool = False) -> str:
     query: QuotaQuery | None = call.query
     if query is not None and query.user_id is not None and not of_user:
         raise errors.BadRequest("Quotas of users are not served; quotas are of projects.")
-    project_id = _named(call)
+    project_id = _named_project(call)
     call.require_for(Target(project_id=project_id))
     return project_id
 
 
-def _named(call: Call) -> str:
+def _named_project(call: Call) -> str:
     name = call.path["name"]
     if len(name) > LONGEST_ID or not name.isprintable():
         raise errors.BadRequest(f"Invalid id: it must have {LONGEST_ID} printable characters at most.")
     return name
 
 
-def _shown(call: Call, limits: Mapping[str, int], history: History = ANSWER_HISTORY) -> dict[str, int]:
+def _limits_view(call: Call, limits: Mapping[str, int], history: History = ANSWER_HISTORY) -> dict[str, int]:
     """Selects the limits to show. The Network API shows those of networks. Glance shows those of images, and here
     minova's own clients see them if they are limited.
     """
@@ -238,10 +240,10 @@ def _shown(call: Call, limits: Mapping[str, int], history: History = ANSWER_HIST
 
 
 def _shown_class(call: Call, limits: Mapping[str, int]) -> dict[str, int]:
-    return _shown(call, limits, SHOWN_OF_CLASSES)
+    return _limits_view(call, limits, SHOWN_OF_CLASSES)
 
 
-def _wanted(body: NewComputeLimits) -> dict[str, int]:
+def _new_limits(body: NewComputeLimits) -> dict[str, int]:
     """Raises BadRequest if a string holds a number that is too large."""
     body_limits = {name: getattr(body, name) for name in NewComputeLimits.__struct_fields__}
     given = {name: int(value) for name, value in body_limits.items() if value is not msgspec.UNSET}

@@ -34,7 +34,7 @@ def check_query(request: falcon.Request) -> None:
     for parameter in request.query_string.split("&"):
         if NUL in unquote_plus(parameter):
             key = unquote_plus(parameter.partition("=")[0])
-            raise errors.BadRequest(f"Invalid input: query parameter {_shown(key)} has a NUL character.")
+            raise errors.BadRequest(f"Invalid input: query parameter {_printable(key)} has a NUL character.")
 
 
 def check_document(document: Any) -> None:
@@ -48,7 +48,7 @@ def check_document(document: Any) -> None:
         elif isinstance(value, list):
             open_values += [(inner, (place, index)) for index, inner in enumerate(value)]
         elif isinstance(value, str) and NUL in value:
-            raise errors.BadRequest(f"Invalid input: {_shown(_path(place))} has a NUL character.")
+            raise errors.BadRequest(f"Invalid input: {_printable(_path(place))} has a NUL character.")
 
 
 def _path(place: _Place) -> str:
@@ -59,5 +59,5 @@ def _path(place: _Place) -> str:
     return "".join(["$", *reversed(steps)])
 
 
-def _shown(text: str) -> str:
+def _printable(text: str) -> str:
     return text[:_MAX_SHOWN].replace(NUL, r"\u0000")

@@ -48,14 +48,14 @@ def span(since: str | None, before: str | None) -> tuple[datetime | None, dateti
 
 def seconds(at: datetime) -> str:
     """Formats a time as `2026-01-31T12:00:00Z`. Times without a zone are in UTC."""
-    return f"{_plain(at).isoformat(timespec='seconds')}Z"
+    return f"{_without_zone(at).isoformat(timespec='seconds')}Z"
 
 
 def microseconds(at: datetime | None) -> str | None:
     """Formats a time as `2026-01-31T12:00:00.000000`, the format of fields that Nova added later."""
-    return None if at is None else _plain(at).isoformat(timespec="microseconds")
+    return None if at is None else _without_zone(at).isoformat(timespec="microseconds")
 
 
-def _plain(at: datetime) -> datetime:
+def _without_zone(at: datetime) -> datetime:
     """Converts to UTC without a zone. `isoformat` then takes a tenth of the time of `strftime`."""
     return at if at.tzinfo is None else at.astimezone(UTC).replace(tzinfo=None)

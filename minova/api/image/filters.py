@@ -101,7 +101,7 @@ def matcher(call: Call, others: Mapping[str, str] | None = None) -> Callable[[Im
     conditions = [
         *_field_filters(query),
         *_time_filters(query),
-        *_other_filters(_others(call) if others is None else others),
+        *_other_filters(_property_filters(call) if others is None else others),
     ]
     return lambda seen: _listed(seen, call) and all(holds(seen.image) for holds in conditions)
 
@@ -146,7 +146,7 @@ def _compared(field: str, compare: Callable[[datetime, datetime], bool], at: dat
     return value is not None and compare(value.replace(microsecond=0, tzinfo=None), at)
 
 
-def _others(call: Call) -> dict[str, str]:
+def _property_filters(call: Call) -> dict[str, str]:
     return {
         key: value[-1] if isinstance(value, list) else value
         for key, value in call.request.params.items()

@@ -120,7 +120,7 @@ class RequestPlaces:
                 if place.is_gone() and place in self._waiting:
                     self._refuse(place)
                 elif not place.ready.is_set():
-                    self._look()
+                    self._make_one_give_way()
         if place.refused:
             raise TooManyWait("Too many requests of this kind are under way. Please try again later.")
 
@@ -166,7 +166,7 @@ class RequestPlaces:
         place.queued, place.refused = False, True
         place.ready.set()
 
-    def _look(self) -> None:
+    def _make_one_give_way(self) -> None:
         """Makes one slow transfer give way if a request of an owner with fewer places has waited for PATIENCE. One
         at a time: those that give way need a moment to leave.
         """

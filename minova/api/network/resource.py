@@ -104,14 +104,14 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
         if (resource is msgspec.UNSET) == (several is msgspec.UNSET):
             raise errors.BadRequest(f"The body must have either '{self.name}' or '{self.plural}'.")
         if several is msgspec.UNSET:
-            return {self.name: self._made(api, call, (resource,))[0]}
+            return {self.name: self._answers_of(api, call, (resource,))[0]}
         if not several:
             raise errors.BadRequest("Resources required")
         if len(several) > MAX_BULK:
             raise errors.BadRequest(f"One request makes {MAX_BULK} {self.plural} at most.")
-        return {self.plural: self._made(api, call, several)}
+        return {self.plural: self._answers_of(api, call, several)}
 
-    def _made(self, api: NetworkApiCollaborators, call: Call, bodies: Sequence[Any]) -> Sequence[dict[str, Any]]:
+    def _answers_of(self, api: NetworkApiCollaborators, call: Call, bodies: Sequence[Any]) -> Sequence[dict[str, Any]]:
         return tagged(
             api, self.name, self.creation.add(api, call, [self.creation.new(api, call, body) for body in bodies])
         )

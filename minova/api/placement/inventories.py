@@ -48,7 +48,7 @@ def show(placement: Placement, call: PlacementCall) -> Answer:
         record = provider_inventories.of_provider(session, provider.id).get(name)
     if record is None:
         raise errors.NotFound(f"No inventory of class {name} for {provider.uuid}")
-    return _one(provider.generation, record.numbers, record.updated_at)
+    return _inventory_view(provider.generation, record.numbers, record.updated_at)
 
 
 def create(placement: Placement, call: PlacementCall) -> Answer:
@@ -64,7 +64,7 @@ def create(placement: Placement, call: PlacementCall) -> Answer:
                 f"Unable to create inventory for resource provider {provider.uuid}: {error}"
             ) from None
 
-    answer = _one(placement.change(work), numbers, None)
+    answer = _inventory_view(placement.change(work), numbers, None)
     location = f"{href(call, call.path['uuid'])}/inventories/{name}"
     return msgspec.structs.replace(answer, location=location)
 
@@ -78,7 +78,7 @@ def change(placement: Placement, call: PlacementCall) -> Answer:
         _check(call, provider, {name: numbers}, "Unable to update inventory for resource provider {uuid}: ")
         return provider_inventories.change(session, provider, name, numbers)
 
-    return _one(placement.change(work), numbers, None)
+    return _inventory_view(placement.change(work), numbers, None)
 
 
 def replace(placement: Placement, call: PlacementCall) -> Answer:
@@ -130,7 +130,7 @@ def _check(call: PlacementCall, provider: ProviderRecord, inventories: Mapping[s
         raise errors.BadRequest(f"{prefix.format(uuid=provider.uuid)}{error}") from None
 
 
-def _one(generation: int, numbers: Numbers, changed: float | None) -> Answer:
+def _inventory_view(generation: int, numbers: Numbers, changed: float | None) -> Answer:
     shown = {**msgspec.structs.asdict(numbers), "resource_provider_generation": generation}
     return Answer(body=shown, changed=latest([changed]))
 

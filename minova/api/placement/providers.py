@@ -65,8 +65,8 @@ def _filter(call: PlacementCall) -> ProviderFilter:
     member_of, not_member_of = read_aggregates("member_of", call.values("member_of"), call.version)
     return ProviderFilter(
         name=call.last_value("name"),
-        uuid=_plain(call.last_value("uuid")),
-        in_tree=_plain(call.last_value("in_tree")),
+        uuid=_with_dashes(call.last_value("uuid")),
+        in_tree=_with_dashes(call.last_value("in_tree")),
         resources={} if resources is None else read_resources(resources),
         required=[some for required, _ in read for some in required],
         forbidden=frozenset().union(*(forbidden for _, forbidden in read)),
@@ -75,15 +75,15 @@ def _filter(call: PlacementCall) -> ProviderFilter:
     )
 
 
-def _plain(uuid: str | None) -> str | None:
+def _with_dashes(uuid: str | None) -> str | None:
     """Returns a UUID with dashes, in whatever form it was given."""
     return None if uuid is None else str(UUID(uuid))
 
 
 def create(placement: Placement, call: PlacementCall) -> Answer:
-    uuid = _plain(call.body.get("uuid")) or str(uuid4())
+    uuid = _with_dashes(call.body.get("uuid")) or str(uuid4())
     name, parent = call.body["name"], call.body.get("parent_provider_uuid")
-    provider = placement.change(lambda session: trees.create(session, uuid, name, _plain(parent)))
+    provider = placement.change(lambda session: trees.create(session, uuid, name, _with_dashes(parent)))
     if call.version < (1, 20):
         return Answer(location=href(call, uuid))
     return Answer(body=view(call, provider), changed=latest([provider.updated_at]), location=href(call, uuid))
@@ -103,7 +103,7 @@ def change(placement: Placement, call: PlacementCall) -> Answer:
             session,
             queries.find(session, call.path["uuid"]),
             call.body["name"],
-            parent if parent is ... else _plain(parent),
+            parent if parent is ... else _with_dashes(parent),
             reparenting=call.version >= (1, 37),
         )
 

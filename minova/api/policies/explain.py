@@ -15,7 +15,7 @@ def explain(loaded: LoadedRules, rule: str, caller: Caller, target: Target) -> I
 
 def _lines(loaded: LoadedRules, check: Any, caller: Caller, target: Target, depth: int) -> Iterator[str]:
     holds = "yes" if loaded.evaluate(check, caller, target) else "no "
-    yield f"{'  ' * depth}{holds} {_shown(check)}{_values(check, caller, target)}"
+    yield f"{'  ' * depth}{holds} {_words_of(check)}{_values(check, caller, target)}"
     parts = children_of(check)
     if isinstance(check, oslo.RuleCheck):
         parts = [loaded.enforcer.rules[check.match]]
@@ -23,7 +23,7 @@ def _lines(loaded: LoadedRules, check: Any, caller: Caller, target: Target, dept
         yield from _lines(loaded, part, caller, target, depth + 1)
 
 
-def _shown(check: Any) -> str:
+def _words_of(check: Any) -> str:
     if isinstance(check, oslo.AndCheck):
         return "all of:"
     if isinstance(check, oslo.OrCheck):

@@ -42,7 +42,7 @@ or saved in the file that --private-key names, and is not sent to the cloud. A n
             key_pair["user_id"] = _user(self.client, parsed_args)
         if parsed_args.public_key:
             key_pair["public_key"] = _read(parsed_args.public_key)
-            return self._shown(_create(self.client, key_pair))
+            return self._row_of(_create(self.client, key_pair))
         private_key = None
         if parsed_args.type == "ssh":
             private_key, key_pair["public_key"] = _new_key()
@@ -50,9 +50,9 @@ or saved in the file that --private-key names, and is not sent to the cloud. A n
             created_pair = _create(self.client, key_pair)
             self.app.stdout.write(private_key or created_pair["private_key"])
             return (), ()
-        return self._shown(_create_and_save(self.client, key_pair, private_key, Path(parsed_args.private_key)))
+        return self._row_of(_create_and_save(self.client, key_pair, private_key, Path(parsed_args.private_key)))
 
-    def _shown(self, key_pair: Json) -> Shown:
+    def _row_of(self, key_pair: Json) -> Shown:
         names = ("fingerprint", "name", "type", "user_id")
         return names, [key_pair.get(name) for name in names]
 

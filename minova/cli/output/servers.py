@@ -84,13 +84,13 @@ class OneServer(Names):
         flavor = server.get("flavor") or {}
         if "original_name" in flavor:
             return str(flavor["original_name"])
-        return self._named(f"{COMPUTE}/flavors/", "flavor", str(flavor.get("id", "")))
+        return self._name_of(f"{COMPUTE}/flavors/", "flavor", str(flavor.get("id", "")))
 
     def image(self, server: Json) -> str:
         image = server.get("image") or {}
-        return self._named(f"{IMAGE}/images/", None, image["id"]) if image else "N/A (booted from volume)"
+        return self._name_of(f"{IMAGE}/images/", None, image["id"]) if image else "N/A (booted from volume)"
 
-    def _named(self, path: str, key: str | None, identity: str) -> str:
+    def _name_of(self, path: str, key: str | None, identity: str) -> str:
         try:
             document = self._client.get(path + part(identity))
         except ApiError:

@@ -27,7 +27,7 @@ class Table(TableFormatter):
         stdout: TextIO,
         parsed_args: argparse.Namespace,
     ) -> None:
-        rows = [list(map(_shown, row)) for row in data]
+        rows = [list(map(_cell_text, row)) for row in data]
         if not rows and stdout.isatty():
             stdout.write(f"{EMPTY}\n")
             return
@@ -50,7 +50,7 @@ class Table(TableFormatter):
         stdout: TextIO,
         parsed_args: argparse.Namespace,
     ) -> None:
-        super().emit_one(column_names, list(map(_shown, data)), stdout, parsed_args)
+        super().emit_one(column_names, list(map(_cell_text, data)), stdout, parsed_args)
 
 
 def fit(
@@ -98,7 +98,7 @@ def _longest_line(text: str) -> int:
     return max(map(len, text.splitlines()), default=0)
 
 
-def _shown(cell: Any) -> Any:
+def _cell_text(cell: Any) -> Any:
     """Returns what a person sees of a value. Other users have named some of it, with characters that could act on the terminal."""
     shown = cell.human_readable() if isinstance(cell, FormattableColumn) else cell
     return printable_lines(shown) if isinstance(shown, str) else shown

@@ -37,7 +37,7 @@ def run(conf: cfg.ConfigOpts) -> None:
     db = database.opened(conf, readonly=not conf.command.fix)
     try:
         require_schema(db)
-        rows = list(_fixed(db) if conf.command.fix else _found(db))
+        rows = list(_fixed(db) if conf.command.fix else _findings(db))
     finally:
         db.close()
     print(_json(rows) if conf.command.json else table(rows))
@@ -46,7 +46,7 @@ def run(conf: cfg.ConfigOpts) -> None:
         raise errors.Conflict(f"{unhealed} of {len(rows)} findings were left as they are.")
 
 
-def _found(db: Database) -> Iterator[FindingRow]:
+def _findings(db: Database) -> Iterator[FindingRow]:
     with db.read() as session:
         for finding in gather.findings(session):
             yield _row(finding)
@@ -83,7 +83,7 @@ def table(rows: list[FindingRow]) -> str:
     lines = [
         head,
         *(
-            (row.problem, row.consumer_uuid or row.provider_uuid or "", escaped(row.detail), escaped(_done(row)))
+            (row.problem, row.consumer_uuid or row.provider_uuid or "", escaped(row.detail), escaped(_outcome_of(row)))
             for row in rows
         ),
     ]
@@ -94,7 +94,7 @@ def table(rows: list[FindingRow]) -> str:
     )
 
 
-def _done(row: FindingRow) -> str:
+def _outcome_of(row: FindingRow) -> str:
     if row.healed is None:
         return row.remedy or "nothing can be done from here"
     return row.remedy if row.healed else f"not done: {row.reason}"

@@ -42,7 +42,7 @@ def edited(written: ComputeNode | None, row: ComputeNode | None, audited: Comput
 
 def with_own_devices(inputs: AuditInputs, written: ComputeNode | None) -> AuditInputs:
     """Keep the devices as this process wrote them, whatever their rows say now: a guest may use them."""
-    if written is None or inputs.node is None or _taken(inputs.node) == _taken(written):
+    if written is None or inputs.node is None or _assigned_devices(inputs.node) == _assigned_devices(written):
         return inputs
     node = msgspec.structs.replace(inputs.node, pci_devices=written.pci_devices)
     return msgspec.structs.replace(inputs, node=node)
@@ -50,7 +50,7 @@ def with_own_devices(inputs: AuditInputs, written: ComputeNode | None) -> AuditI
 
 def _figures(node: ComputeNode, names: Iterable[str] = FIGURES) -> dict[str, str]:
     plain = {name: str(getattr(node, name)) for name in names}
-    return {**plain, "pinned_cpus": _pinned(node), "pci_devices": _taken(node)}
+    return {**plain, "pinned_cpus": _pinned(node), "pci_devices": _assigned_devices(node)}
 
 
 def _pinned(node: ComputeNode) -> str:
@@ -58,7 +58,7 @@ def _pinned(node: ComputeNode) -> str:
     return str(sorted(cpu for cell in cells for cpu in cell.pinned_cpus))
 
 
-def _taken(node: ComputeNode) -> str:
+def _assigned_devices(node: ComputeNode) -> str:
     assigned_devices = [
         f"{device.address} {device.instance_uuid}" for device in node.pci_devices if device.instance_uuid
     ]

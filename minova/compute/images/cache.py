@@ -160,7 +160,7 @@ class ImageCache:
         fetch = _Fetch()
         fetch.waiting = 1
         fetch.tokens = [] if token is None else [token]
-        self._with_retries(fetch, image, lambda: self._look(fetch, image))
+        self._with_retries(fetch, image, lambda: self._inspect(fetch, image))
 
     def fetch(self, image: Image, check: Callable[[], None] = lambda: None, token: ImageToken | None = None) -> Path:
         """Returns the checked file of the image, from the cache if it is there. `token` is used for the download.
@@ -304,7 +304,7 @@ class ImageCache:
         LOG.error("Image %s cannot be fetched from %s: %s", image.id, self._url, last)
         raise errors.ServiceUnavailable(f"Image {image.id} cannot be fetched from the image service.") from last
 
-    def _look(self, fetch: _Fetch, image: Image) -> None:
+    def _inspect(self, fetch: _Fetch, image: Image) -> None:
         with self._get(self._address(image), fetch) as response:
             self._refuse_status(response.status, image, fetch)
             length = response.headers.get("Content-Length")

@@ -83,9 +83,9 @@ class ImageUploads:
     def _try(self, image: Image, path: Path, token: ImageToken, check: Callable[[], None]) -> str | None:
         """Returns None if the upload succeeded, else the reason why it should be tried again."""
         try:
-            response = self._put(image, path, token, check)
+            response = self._send_file(image, path, token, check)
             if response.status == 401 and token.renewed() is not None:
-                response = self._put(image, path, token, check)
+                response = self._send_file(image, path, token, check)
         except urllib3.exceptions.HTTPError as error:
             return str(error)
         if response.status in range(200, 300):
@@ -97,7 +97,9 @@ class ImageUploads:
             token.fresh()
         return f"HTTP {response.status}: {text}"
 
-    def _put(self, image: Image, path: Path, token: ImageToken, check: Callable[[], None]) -> urllib3.BaseHTTPResponse:
+    def _send_file(
+        self, image: Image, path: Path, token: ImageToken, check: Callable[[], None]
+    ) -> urllib3.BaseHTTPResponse:
         with path.open("rb") as file:
             headers = {
                 **self._http.headers,

@@ -166,7 +166,7 @@ class Builder:
         held_instance = tracker.holds(message.instance.uuid)
         if held_instance is not None and not _is_built_by(message, held_instance):
             raise errors.StaleAttempt(f"instance {held_instance.uuid} is {held_instance.vm_state} here")
-        found_state = self._found(message)
+        found_state = self._earlier_state(message)
         # Use the requested topology: an earlier attempt may have fitted it to another host.
         requested_instance = msgspec.structs.replace(message.instance, numa_topology=message.request_spec.numa_topology)
         step = self._first_step(message.instance.image)
@@ -189,7 +189,7 @@ class Builder:
                 self.removals.undo(ctx, message)
                 raise
 
-    def _found(self, message: BuildMessage) -> PowerState | None:
+    def _earlier_state(self, message: BuildMessage) -> PowerState | None:
         """Returns the state of the guest that this attempt has made here before, or None. Raises GuestIsNewer if a guest
         is here of a later attempt, or of an earlier one whose success was accepted: the database that requests this
         attempt is older than the guest.

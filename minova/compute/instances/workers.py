@@ -59,7 +59,7 @@ class InstanceQueues:
         try:
             spawn(lambda: self._run(instance_uuid, item))
         except BaseException:
-            self._done(instance_uuid)
+            self._end(instance_uuid)
             raise
 
     def _run(self, instance_uuid: str, item: _Item) -> None:
@@ -70,9 +70,9 @@ class InstanceQueues:
         try:
             item.work()
         finally:
-            self._done(instance_uuid)
+            self._end(instance_uuid)
 
-    def _done(self, instance_uuid: str) -> None:
+    def _end(self, instance_uuid: str) -> None:
         with self._lock:
             queue = self._queues[instance_uuid]
             queue.popleft()

@@ -191,7 +191,7 @@ class ColdPhases:
         migration = move.migration
         if _is_local(migration):
             return self._show_there(ctx, move, check)
-        attempt = self._shown(msgspec.structs.replace(move.instance, flavor=migration.old_flavor))
+        attempt = self._attempt_here(msgspec.structs.replace(move.instance, flavor=migration.old_flavor))
         if attempt is None or attempt >= migration.attempt:
             raise errors.GuestStateUnexpected(
                 f"The guest of instance {move.instance.uuid} is of attempt {attempt} here"
@@ -200,14 +200,14 @@ class ColdPhases:
 
     def _show_there(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         """The destination has the guest that the move has brought. Raises as `_show`."""
-        attempt = self._shown(move.instance)
+        attempt = self._attempt_here(move.instance)
         if attempt != move.migration.attempt:
             raise errors.GuestStateUnexpected(
                 f"The guest of instance {move.instance.uuid} is of attempt {attempt} here"
             )
         return self._result(move.instance.uuid)
 
-    def _shown(self, instance: Instance) -> int | None:
+    def _attempt_here(self, instance: Instance) -> int | None:
         """Returns the attempt of the guest that is here with its disks. Raises GuestMissing."""
         guest = self._driver.guest_side(instance.uuid)
         if guest.side is GuestSide.ABSENT or not self._driver.has_disks(instance):

@@ -207,7 +207,7 @@ class ResourceTracker:
         after, claimed = self._with_claim(self._audited(), request)
         written = self._written(after.node, lambda node: self._write_claim(request, claimed, node))
         self._node_usage, self._saved = after, after.node
-        return self._noted(written)
+        return self._into_usage(written)
 
     def _claim_together(self, queued: Sequence[QueuedRequest[_ClaimRequest, Instance]]) -> None:
         """Serve all claims in one message, or none of them. If one does not fit, each is then served alone, so that
@@ -234,7 +234,7 @@ class ResourceTracker:
             refused = refusal(answer)
             if refused is None:
                 assert answer.instance is not None
-                entry.served(self._noted(answer.instance))
+                entry.served(self._into_usage(answer.instance))
                 continue
             # The row counts this instance; the next `save` writes the node without it.
             uuid = entry.request.instance.uuid
@@ -259,7 +259,7 @@ class ResourceTracker:
                 raise
             return self._repeat("claim_instance", lambda: write(None))
 
-    def _noted(self, instance: Instance) -> Instance:
+    def _into_usage(self, instance: Instance) -> Instance:
         """Put the instance as the conductor has written it, with its devices, into the usage, and return it."""
         assert self._node_usage is not None
         instance = replace(instance, pci_devices=pci_devices.owned_by(self._node_usage.node.pci_devices, instance.uuid))

@@ -30,7 +30,7 @@ class Aggregates(AggregatesApi):
         def work(session: Session) -> Aggregate:
             return aggregates.add(session, str(uuid.uuid4()), name, metadata, self._worker.at())
 
-        return self._named(name, work)
+        return self._with_free_name(name, work)
 
     def update_aggregate(
         self, ctx: RequestContext, aggregate_id: int, name: str | None, metadata: Mapping[str, str | None]
@@ -39,7 +39,7 @@ class Aggregates(AggregatesApi):
 
         def work(session: Session) -> Aggregate:
             aggregates_by_id = aggregates.all_of(session, lock=True)
-            before = _found(aggregates_by_id, aggregate_id)
+            before = _aggregate_of(aggregates_by_id, aggregate_id)
             after = msgspec.structs.replace(
                 before,
                 name=before.name if name is None else name,
@@ -55,11 +55,11 @@ class Aggregates(AggregatesApi):
             self._announce(session, after.hosts)
             return after
 
-        return self._named(name or "", work)
+        return self._with_free_name(name or "", work)
 
     def delete_aggregate(self, ctx: RequestContext, aggregate_id: int) -> None:
         def work(session: Session) -> None:
-            aggregate = _found(aggregates.all_of(session, lock=True), aggregate_id)
+            aggregate = _aggregate_of(aggregates.all_of(session, lock=True), aggregate_id)
             if aggregate.hosts:
                 raise errors.BadRequest(
                     f"Cannot remove aggregate {aggregate_id}: it is not empty, and has {', '.join(aggregate.hosts[:10])}."
@@ -71,7 +71,7 @@ class Aggregates(AggregatesApi):
     def add_host_to_aggregate(self, ctx: RequestContext, aggregate_id: int, host: str) -> Aggregate:
         def work(session: Session) -> Aggregate:
             aggregates_by_id = aggregates.all_of(session, lock=True)
-            aggregate = _found(aggregates_by_id, aggregate_id)
+            aggregate = _aggregate_of(aggregates_by_id, aggregate_id)
             if services.find(session, host, COMPUTE) is None:
                 raise errors.NotFound(f"Compute host {host} could not be found.")
             if host in aggregate.hosts:
@@ -88,7 +88,7 @@ class Aggregates(AggregatesApi):
     def remove_host_from_aggregate(self, ctx: RequestContext, aggregate_id: int, host: str) -> Aggregate:
         def work(session: Session) -> Aggregate:
             aggregates_by_id = aggregates.all_of(session, lock=True)
-            aggregate = _found(aggregates_by_id, aggregate_id)
+            aggregate = _aggregate_of(aggregates_by_id, aggregate_id)
             if host not in aggregate.hosts:
                 raise errors.NotFound(f"Cannot remove host {host} from aggregate {aggregate_id}: it is not in it.")
             others = [other for other in aggregates_by_id.values() if other.id != aggregate_id]
@@ -117,7 +117,7 @@ class Aggregates(AggregatesApi):
         changes.append(session, nodes, self._worker.now())
         return sorted(nodes.values())
 
-    def _named(self, name: str, work: Callable[[Session], Aggregate]) -> Aggregate:
+    def _with_free_name(self, name: str, work: Callable[[Session], Aggregate]) -> Aggregate:
         try:
             return self._worker.run(work)
         except IntegrityError:
@@ -168,7 +168,7 @@ def _moving(host: str, count: int, zone: str | None, to: str | None) -> str:
     )
 
 
-def _found(aggregates_by_id: Mapping[int, Aggregate], aggregate_id: int) -> Aggregate:
+def _aggregate_of(aggregates_by_id: Mapping[int, Aggregate], aggregate_id: int) -> Aggregate:
     if aggregate_id not in aggregates_by_id:
         raise errors.NotFound(f"Aggregate {aggregate_id} could not be found.")
     return aggregates_by_id[aggregate_id]

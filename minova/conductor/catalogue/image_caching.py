@@ -139,7 +139,7 @@ class ImageCaching(ImageCachingApi):
             elif self._wait(ASK_EVERY):
                 part.give_up(CacheStatus.ERROR)
                 return True
-            part.outcome |= self._asked(caching.ctx, part.host, part.left(caching.images))
+            part.outcome |= self._ask_host(caching.ctx, part.host, part.left(caching.images))
             if not part.left(caching.images):
                 return True
             age = self._ticks() - part.began_at
@@ -149,7 +149,7 @@ class ImageCaching(ImageCachingApi):
             if age >= TURN:
                 return False
 
-    def _asked(self, ctx: RequestContext, host: str, images: list[Image]) -> dict[str, CacheStatus]:
+    def _ask_host(self, ctx: RequestContext, host: str, images: list[Image]) -> dict[str, CacheStatus]:
         requested = tuple(WantedImage(image=image, tokens=self._tokens(image)) for image in images)
         try:
             statuses = self._compute(host).cache_images(ctx, images=requested)

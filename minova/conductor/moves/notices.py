@@ -47,7 +47,7 @@ def of_step(
     before: MovePlan, after: MovePlan, migration: Migration, host: str | None, failure: Failure | None
 ) -> Iterator[MoveNotice]:
     """Yields those of a step from one phase to another. `host`, `failure`: of the phase before."""
-    yield from _left(before, migration, host, failure)
+    yield from _ends_of_phase(before, migration, host, failure)
     source = migration.source_compute
     if not migration.is_live and before.phase in _SOURCE_WORKS and after.phase is MovePhase.START:
         yield MoveNotice("resize.end", source)
@@ -68,7 +68,7 @@ def of_end(
     reason: Failure | None,
 ) -> Iterator[MoveNotice]:
     """Yields those of the end. `host`, `failure`: of the last phase. `reason`: why the move has failed; None: it has not."""
-    yield from _left(plan, migration, host, failure)
+    yield from _ends_of_phase(plan, migration, host, failure)
     source = migration.source_compute
     if migration.is_live:
         if end is MoveEnd.COMPLETED:
@@ -102,7 +102,9 @@ def _begun_live(plan: MovePlan) -> str:
     return {MovePhase.ARRIVE: "live_migration_post", MovePhase.STAY: "live_migration_rollback"}.get(plan.phase, "")
 
 
-def _left(plan: MovePlan, migration: Migration, host: str | None, failure: Failure | None) -> Iterator[MoveNotice]:
+def _ends_of_phase(
+    plan: MovePlan, migration: Migration, host: str | None, failure: Failure | None
+) -> Iterator[MoveNotice]:
     """Yields the ends of what this phase was, on its host."""
     if migration.is_live and plan.phase is MovePhase.MIGRATE and plan.order in _ORDERED:
         yield MoveNotice(f"{_ORDERED[plan.order]}.end", host)

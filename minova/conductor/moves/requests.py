@@ -49,11 +49,11 @@ def spec_of(
         retry=Retry(),
         requested_destination=None if host is None or forced else Destination(host=host),
         **needs,
-        kept=None if held_by is None or needs["numa_topology"] else _kept(session, instance, flavor, held_by),
+        kept=None if held_by is None or needs["numa_topology"] else _kept_resources(session, instance, flavor, held_by),
     )
 
 
-def _kept(session: Session, instance: Instance, flavor: Flavor, held_by: str) -> KeptResources | None:
+def _kept_resources(session: Session, instance: Instance, flavor: Flavor, held_by: str) -> KeptResources | None:
     """Returns None for guests with NUMA cells: see `Migration.counts_larger`."""
     if instance.numa_topology is not None:
         return None

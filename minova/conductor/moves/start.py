@@ -257,7 +257,7 @@ class StartMoves:
         """No scheduler has answered in time."""
 
         def work(session: Session) -> None:
-            move = self._held(session, instance_uuid, epoch)
+            move = self._own_move(session, instance_uuid, epoch)
             if move is not None:
                 self._changes.end(session, move, MoveEnd.FAILED, failure)
 
@@ -281,7 +281,7 @@ class StartMoves:
         if message is not None:
             self._computes.move(ctx, str(host_of(message.phase, message.migration)), message)
 
-    def _held(
+    def _own_move(
         self, session: Session, instance_uuid: str, epoch: int, question: Question | None = None
     ) -> LockedMove | None:
         """Returns the move if this worker still owns its task, it is not scheduled yet, and this is the last question."""
@@ -293,7 +293,7 @@ class StartMoves:
         return move if question is None or move.task.claim_number == question.claim_number else None
 
     def _question(self, session: Session, instance_uuid: str, epoch: int) -> Question | None:
-        move = self._held(session, instance_uuid, epoch)
+        move = self._own_move(session, instance_uuid, epoch)
         if move is None:
             return None
         number = move.task.claim_number
@@ -306,7 +306,7 @@ class StartMoves:
         return Question(self.spec(session, instance_uuid, requested_move, move.migration.uuid), number)
 
     def _postpone(self, session: Session, instance_uuid: str, epoch: int, question: Question) -> None:
-        move = self._held(session, instance_uuid, epoch, question)
+        move = self._own_move(session, instance_uuid, epoch, question)
         if move is not None:
             pause = BACKOFF.pause(question.claim_number)
             tasks.change(session, [(move.task, {"step": move.task.step})], pause, self._worker.now())
@@ -320,7 +320,7 @@ class StartMoves:
         failure: Failure,
         diagnosis: Diagnosis | None = None,
     ) -> None:
-        move = self._held(session, instance_uuid, epoch, question)
+        move = self._own_move(session, instance_uuid, epoch, question)
         if move is None:
             return
         if diagnosis is not None:
@@ -337,7 +337,7 @@ class StartMoves:
         diagnosis: Diagnosis,
     ) -> MoveMessage | None:
         """Writes the intent: which attempt belongs to which host."""
-        move = self._held(session, instance_uuid, epoch, question)
+        move = self._own_move(session, instance_uuid, epoch, question)
         if move is None:
             return None
         request_specs.add_diagnoses(session, [(diagnosis, [instance_uuid])], self._worker.at())

@@ -32,7 +32,7 @@ from minova.context import RequestContext, service_context
 from minova.contracts.conductor.computes.moves import MovePhasesApi
 from minova.db.servers import instances, migrations, tasks
 from minova.hardware.demands import demands_of
-from minova.hardware.guest.features import HardwareRequest
+from minova.hardware.guest.features import FlavorAndImage
 from minova.objects.requests.request_spec import Selection
 from minova.objects.servers.failures import CAUSED_BY_REQUEST, Failure
 from minova.objects.servers.live_migration import GuestReport, LiveProgress
@@ -338,7 +338,7 @@ class MoveSteps(MovePhasesApi):
     def _with_destination(self, session: Session, migration: Migration, chosen: Selection) -> Migration:
         """Returns the migration with this destination, as the next attempt. What it needs there is fitted anew."""
         instance = instances.by_uuids(session, [migration.instance_uuid])[migration.instance_uuid]
-        demands = demands_of(HardwareRequest(migration.new_flavor, instance.image), self._aliases)
+        demands = demands_of(FlavorAndImage(migration.new_flavor, instance.image), self._aliases)
         return replace(
             migration,
             status="accepted",

@@ -88,18 +88,18 @@ class NetworkBackends:
 
     def allocate(self, session: Session, creations: Sequence[InterfaceAllocation], locked: BackendLocks) -> None:
         for service, of_service in _by_service(creations).items():
-            self._named(service).allocate(session, of_service, locked.by_service[service])
+            self._backend_of(service).allocate(session, of_service, locked.by_service[service])
 
     def allocated(self, request: CreateServers, instance_uuids: Collection[str]) -> None:
         self._of(request).allocated(instance_uuids)
 
     def bind(self, service: str, instance_uuid: str, attempt: int, host: str) -> tuple[Vif, ...]:
-        return self._named(service).bind(instance_uuid, attempt, host)
+        return self._backend_of(service).bind(instance_uuid, attempt, host)
 
     def _of(self, request: CreateServers) -> NetworkBackend:
-        return self._named(service_of(request))
+        return self._backend_of(service_of(request))
 
-    def _named(self, service: str) -> NetworkBackend:
+    def _backend_of(self, service: str) -> NetworkBackend:
         backend = self._backends.get(service)
         if backend is None:
             raise errors.NetworkNotConfigured("This conductor is not configured for the network service of the server.")

@@ -169,7 +169,7 @@ class InstanceNotifications:
             else:
                 yield from notices_of(
                     event_note.uuid,
-                    lambda event_note=event_note: [_noted(event_note, instances_by_uuid[event_note.uuid])],  # type: ignore[misc]
+                    lambda event_note=event_note: [_event_of(event_note, instances_by_uuid[event_note.uuid])],  # type: ignore[misc]
                 )
         # A failed evacuation leaves the server as it was, which is the state of a rebuild that is done.
         failed = {note.uuid for note in notes if note.event == REBUILD_ERROR}
@@ -241,7 +241,7 @@ class InstanceNotifications:
             yield Notice(ctx, f"nova-{service}:{host}", f"instance.{event.what}", payload, priority, versioned=True)
 
 
-def _noted(note: EventNote, instance: objects.Instance) -> Event:
+def _event_of(note: EventNote, instance: objects.Instance) -> Event:
     is_versioned = note.event.partition(".")[0] in _ONLY_VERSIONED
     if note.event.endswith(".error"):
         failure = (note.kind, note.reason)

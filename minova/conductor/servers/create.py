@@ -31,7 +31,7 @@ from minova.db.catalogue import server_groups
 from minova.db.quotas import OverQuota, of_servers
 from minova.db.servers import actions, request_specs, state_changes, tags, tasks
 from minova.hardware.demands import host_needs, require_agreement_of, require_aliases
-from minova.hardware.guest.features import HardwareRequest
+from minova.hardware.guest.features import FlavorAndImage
 from minova.hardware.guest.keys import require_served
 from minova.objects.catalogue import disk_config, kernel_boot
 from minova.objects.catalogue.key_pair import KeyPair
@@ -336,7 +336,7 @@ def spec_of(ctx: RequestContext, request: ServerRequest, aliases: Sequence[str] 
     needs = request.needs
     if needs is None:
         require_served(request.flavor.extra_specs, request.image.properties if request.image is not None else {})
-        guest = HardwareRequest(request.flavor, request.image)
+        guest = FlavorAndImage(request.flavor, request.image)
         require_agreement_of(guest)
         needs = host_needs(guest, aliases)
         required_traits.check(request.flavor, request.image)

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from minova.db.networks import vifs
 from minova.hardware.demands import host_needs
-from minova.hardware.guest.features import HardwareRequest
+from minova.hardware.guest.features import FlavorAndImage
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.hosts.numa import InstanceNUMATopology
@@ -32,7 +32,7 @@ def needs_now(
     session: Session, instance_uuid: str, flavor: Flavor, image: Image | None, aliases: Sequence[str]
 ) -> PresentNeeds:
     """`aliases`: the values of [pci] alias. Raises BadRequest as `host_needs`."""
-    needs = host_needs(HardwareRequest(flavor, image), aliases)
+    needs = host_needs(FlavorAndImage(flavor, image), aliases)
     return {
         "numa_topology": needs.numa_topology,
         "pci_requests": tuple(

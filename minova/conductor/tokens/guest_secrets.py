@@ -38,7 +38,7 @@ class GuestSecretKeeper(GuestSecretsApi):
         new_passphrases = {kind: new_passphrase() for kind in kinds if make and kind not in stored_secrets}
         sealed = {str(kind): self._sealing.seal(uuid, kind, value) for kind, value in new_passphrases.items()}
         guest_secrets.write(session, uuid, sealed, self._worker.at())
-        former = {kind: self._former(uuid, kind, stored_secrets) for kind in kinds}
+        former = {kind: self._former_secrets(uuid, kind, stored_secrets) for kind in kinds}
         passphrases = {
             kind: self._sealing.unseal(uuid, kind, stored_secrets[kind]) for kind in kinds if kind in stored_secrets
         }
@@ -53,7 +53,7 @@ class GuestSecretKeeper(GuestSecretsApi):
             else _STATE.from_json(self._sealing.unseal(uuid, guest_secrets.TPM_STATE, state)),
         )
 
-    def _former(self, uuid: str, kind: SecretKind, sealed: Mapping[str, str]) -> tuple[str, ...]:
+    def _former_secrets(self, uuid: str, kind: SecretKind, sealed: Mapping[str, str]) -> tuple[str, ...]:
         return tuple(
             self._sealing.unseal(uuid, kind, sealed[name]) for name in guest_secrets.former_kinds(sealed, kind)
         )

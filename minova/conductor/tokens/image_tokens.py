@@ -67,7 +67,7 @@ class ImageTokens(ImageTokensApi):
                 used |= {own, *_boot_files(session, instance_uuid)}
         if image_id not in used:
             raise errors.StaleAttempt(f"Host {host} has no instance {instance_uuid} of image {image_id}")
-        return self._fresh(image_id, Right.DOWNLOAD)
+        return self._new_token(image_id, Right.DOWNLOAD)
 
     def image_upload_token(self, ctx: RequestContext, instance_uuid: str, image_id: str, host: str) -> str:
         with self._worker.db.read() as session:
@@ -78,9 +78,9 @@ class ImageTokens(ImageTokensApi):
             raise errors.ImageDeleted(f"Image {image_id} has been deleted")
         if image.status not in ("queued", "saving"):
             raise errors.Conflict(f"Image {image_id} has all its bytes")
-        return self._fresh(image_id, Right.UPLOAD)
+        return self._new_token(image_id, Right.UPLOAD)
 
-    def _fresh(self, image_id: str, right: Right) -> str:
+    def _new_token(self, image_id: str, right: Right) -> str:
         self.refresh()
         token = self.token_for(image_id, right)
         assert token is not None

@@ -40,7 +40,7 @@ def require_marks(marks: Sequence[GuestMark]) -> None:
     for mark in marks:
         wrong = _wrong_field(mark)
         if wrong:
-            raise errors.BadRequest(f"The report has a guest whose {wrong} is not valid: {_shown(mark, wrong)}.")
+            raise errors.BadRequest(f"The report has a guest whose {wrong} is not valid: {_printable(mark, wrong)}.")
 
 
 def _wrong_field(mark: GuestMark) -> str:
@@ -58,7 +58,7 @@ def _wrong_field(mark: GuestMark) -> str:
     return next((name for name, is_valid in valid.items() if not is_valid), "")
 
 
-def _shown(mark: GuestMark, name: str) -> str:
+def _printable(mark: GuestMark, name: str) -> str:
     return ascii(getattr(mark, name))[:100]
 
 

@@ -58,10 +58,10 @@ class ImageWithMembership(NamedTuple):
 def seen(session: Session, image_id: str, project_id: str) -> ImageWithMembership | None:
     """Returns the image as this project sees it; None if there is no such image."""
     stored_image = image(session, image_id)
-    return None if stored_image is None else _seen(session, [stored_image], project_id)[0]
+    return None if stored_image is None else _as_seen_by(session, [stored_image], project_id)[0]
 
 
-def _seen(session: Session, stored_images: Sequence[objects.Image], project_id: str) -> list[ImageWithMembership]:
+def _as_seen_by(session: Session, stored_images: Sequence[objects.Image], project_id: str) -> list[ImageWithMembership]:
     shared = [each.id for each in stored_images if each.visibility == "shared" and each.owner != project_id]
     query = select(ImageMember.image_id, ImageMember.status)
     of_project = query.where(ImageMember.member_id == project_id, ImageMember.image_id.in_(shared))
@@ -101,13 +101,13 @@ def images(
     after: Sequence[Any] | None = None
     if marker is not None:
         last = session.execute(select(Image, *keyset.selected(columns)).where(Image.id == marker)).first()
-        if last is None or not is_visible(_seen(session, [_object(last[0])], project_id)[0]):
+        if last is None or not is_visible(_as_seen_by(session, [_object(last[0])], project_id)[0]):
             raise LookupError(marker)
         after = last[1:]
     while True:
         page = query if after is None else query.where(keyset.after(after, columns))
         rows = session.execute(page.limit(BATCH)).all()
-        yield from _seen(session, [_object(row[0]) for row in rows], project_id)
+        yield from _as_seen_by(session, [_object(row[0]) for row in rows], project_id)
         if len(rows) < BATCH:
             return
         after = rows[-1][1:]

@@ -27,18 +27,18 @@ class _Repeatable(MySQLImpl):
     """Not for statements that change rows (`op.execute`): a revision writes them so that they may run twice."""
 
     def create_table(self, table: Table, **kw: Any) -> None:
-        if not self._found().has_table(table.name):
+        if not self._new_inspector().has_table(table.name):
             super().create_table(table, **kw)
             return
         for index in sorted(table.indexes, key=lambda each: str(each.name)):
             self.create_index(index)
 
     def drop_table(self, table: Table, **kw: Any) -> None:
-        if self._found().has_table(table.name):
+        if self._new_inspector().has_table(table.name):
             super().drop_table(table, **kw)
 
     def rename_table(self, old_table_name: str, new_table_name: Any, schema: Any = None) -> None:
-        if self._found().has_table(old_table_name):
+        if self._new_inspector().has_table(old_table_name):
             super().rename_table(old_table_name, new_table_name, schema)
 
     def add_column(self, table_name: str, column: Column[Any], **kw: Any) -> None:
@@ -78,7 +78,7 @@ class _Repeatable(MySQLImpl):
 
         Raises ValueError if it has no name, as it cannot be found again then.
         """
-        inspector, table = self._found(), constraint.table.name
+        inspector, table = self._new_inspector(), constraint.table.name
         if isinstance(constraint, PrimaryKeyConstraint):
             return bool(inspector.get_pk_constraint(table)["constrained_columns"])
         if constraint.name is None:
@@ -97,12 +97,12 @@ class _Repeatable(MySQLImpl):
         return constraint.name in {each["name"] for each in existing}
 
     def _columns(self, table: str) -> set[str]:
-        return {each["name"] for each in self._found().get_columns(table)}
+        return {each["name"] for each in self._new_inspector().get_columns(table)}
 
     def _indexes(self, table: str) -> set[str | None]:
-        return {each["name"] for each in self._found().get_indexes(table)}
+        return {each["name"] for each in self._new_inspector().get_indexes(table)}
 
-    def _found(self) -> Inspector:
+    def _new_inspector(self) -> Inspector:
         """An inspector remembers what it has read, so each change gets a new one."""
         assert self.connection is not None
         return inspect(self.connection)

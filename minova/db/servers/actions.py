@@ -214,7 +214,7 @@ def _ended(action_ids: Collection[int], at: datetime, error: str | None) -> dict
         "some": sorted(action_ids),
         "b_at": at,
         "b_result": "Success" if error is None else "Error",
-        "b_text": _kept(error),
+        "b_text": _storable(error),
     }
 
 
@@ -227,7 +227,7 @@ def add_failed_event(session: Session, action_id: int, event: str, host: str, at
             event=event,
             host=host,
             result="Error",
-            details=_kept(failure.details),
+            details=_storable(failure.details),
             kind=_kind(failure),
             **times,
         )
@@ -239,7 +239,7 @@ def _kind(failure: Failure) -> str:
     return failure.kind.replace("\0", "")[:LONGEST_KIND]
 
 
-def _kept(reason: str | None) -> str | None:
+def _storable(reason: str | None) -> str | None:
     """Cuts the reason and replaces NULs: hosts may send reasons of any length, PostgreSQL rejects NUL, and neither may
     keep a build from ending.
     """
@@ -278,7 +278,7 @@ def failed_attempts(session: Session, action_id: int) -> list[FailedAttempt]:
 
 def add_faults(session: Session, instance_uuids: Collection[str], at: datetime, failure: Failure) -> None:
     """Records the failure and shows it with the instances, until their next action succeeds."""
-    values = {"message": _kept(failure.message), "details": _kept(f"{failure.kind}: {failure.details}")}
+    values = {"message": _storable(failure.message), "details": _storable(f"{failure.kind}: {failure.details}")}
     values |= {"kind": _kind(failure)}
     rows = [{"instance_uuid": uuid, "code": 500, "created_at": at, **values} for uuid in instance_uuids]
     session.connection().execute(insert(InstanceFault), rows)

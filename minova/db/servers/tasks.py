@@ -51,7 +51,7 @@ def _update(now: ColumnElement[float], names: tuple[str, ...], *, deadline: bool
 
 
 @lru_cache(16)
-def _due(now: ColumnElement[float]) -> Select[Any]:
+def _due_tasks(now: ColumnElement[float]) -> Select[Any]:
     own = select(Task).where(Task.worker_id == bindparam("b_worker"), Task.wake_at <= now)
     return own.order_by(Task.wake_at, Task.id).limit(bindparam("b_limit"))
 
@@ -139,7 +139,7 @@ def remove(session: Session, instance_uuids: Collection[str]) -> list[int]:
 
 def due(session: Session, worker_id: str, now: ColumnElement[float], limit: int) -> Sequence[Task]:
     """Returns the worker's tasks whose `wake_at` has passed, those that wait longest first."""
-    return session.scalars(_due(now), {"b_worker": worker_id, "b_limit": limit}).all()
+    return session.scalars(_due_tasks(now), {"b_worker": worker_id, "b_limit": limit}).all()
 
 
 def count_by_step(session: Session, worker_id: str) -> dict[str, int]:

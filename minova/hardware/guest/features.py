@@ -83,7 +83,7 @@ class GuestFeatures(msgspec.Struct, frozen=True, kw_only=True):
     encryption_format: str | None = None
 
 
-class HardwareRequest:
+class FlavorAndImage:
     """What flavor and image require of a guest's hardware. Each part is derived when it is read first, and once: then it raises
     InvalidImageProperty or Invalid for a value that is none.
     """
@@ -167,7 +167,7 @@ def traits_of_features(features: GuestFeatures) -> frozenset[str]:
 # -- each of them ------------------------------------------------------------------------------------------------------
 
 
-def _require_alike_keys(guest: HardwareRequest) -> None:
+def _require_alike_keys(guest: FlavorAndImage) -> None:
     image, specs = guest.image, guest.specs
     for name in _FLAGS:
         of_flavor, of_image = specs.get(f"hw:{name}"), image.get(f"hw_{name}")
@@ -189,14 +189,14 @@ def _require_alike(name: str, of_flavor: object, of_image: object) -> None:
         )
 
 
-def _require_encrypted_memory(guest: HardwareRequest) -> None:
+def _require_encrypted_memory(guest: FlavorAndImage) -> None:
     if guest.image.get("hw_mem_encryption") and not encrypts_memory(guest.flavor):
         raise errors.Invalid(
             "hw_mem_encryption of the image needs hw:mem_encryption of the flavor, which takes a context of the host"
         )
 
 
-def _require_possible(guest: HardwareRequest) -> None:
+def _require_possible(guest: FlavorAndImage) -> None:
     features, image = guest.features, guest.image
     if not 1 <= features.serial_ports <= MAX_SERIAL_PORTS:
         raise errors.SerialPortNumberLimitExceeded(
@@ -237,7 +237,7 @@ def _require_buses(features: GuestFeatures, image: Mapping[str, Any]) -> None:
             raise errors.Invalid(f"{name}=ide of the image: {key} needs machine q35, which has no IDE")
 
 
-def _require_firmware(guest: HardwareRequest) -> None:
+def _require_firmware(guest: FlavorAndImage) -> None:
     image, specs = guest.image, guest.specs
     if not image.get("hw_firmware_stateless"):
         return
@@ -249,7 +249,7 @@ def _require_firmware(guest: HardwareRequest) -> None:
         )
 
 
-def _require_tpm(guest: HardwareRequest) -> None:
+def _require_tpm(guest: FlavorAndImage) -> None:
     features, image, specs = guest.features, guest.image, guest.specs
     chosen = (
         ("hw:tpm_version", features.tpm_version, (TPM_1_2, TPM_2_0)),
@@ -266,7 +266,7 @@ def _require_tpm(guest: HardwareRequest) -> None:
         raise errors.Invalid(f"hw:tpm_model={TPM_CRB} needs hw:tpm_version={TPM_2_0}")
 
 
-def _require_address_bits(guest: HardwareRequest) -> None:
+def _require_address_bits(guest: FlavorAndImage) -> None:
     features, specs = guest.features, guest.specs
     emulated = features.address_mode == "emulate"
     if emulated and not features.address_bits:
@@ -276,7 +276,7 @@ def _require_address_bits(guest: HardwareRequest) -> None:
         raise errors.Invalid("hw:maxphysaddr_bits needs hw:maxphysaddr_mode=emulate")
 
 
-def _require_disk_format(guest: HardwareRequest) -> None:
+def _require_disk_format(guest: FlavorAndImage) -> None:
     features = guest.features
     disk_format = features.encryption_format
     if disk_format is not None and not features.encrypted_disks:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from minova.hardware import errors
 from minova.hardware.extra_specs import is_true
-from minova.hardware.guest.features import HardwareRequest
+from minova.hardware.guest.features import FlavorAndImage
 
 _MULTIQUEUE = "interfaces of model virtio, and two CPUs or more"
 _HOSTS = (
@@ -31,7 +31,7 @@ ONLY_WITH = {
 }  # fmt: skip
 
 
-def _require_partners_of_flavor(guest: HardwareRequest) -> None:
+def _require_partners_of_flavor(guest: FlavorAndImage) -> None:
     specs = guest.specs
     for key, is_there, partner in (
         ("hw:cpu_realtime_mask", is_true(specs.get("hw:cpu_realtime")), "hw:cpu_realtime"),
@@ -42,7 +42,7 @@ def _require_partners_of_flavor(guest: HardwareRequest) -> None:
             raise errors.Invalid(f"{key}={specs[key]} needs {partner}: without it, it has no effect")
 
 
-def _require_virtio(guest: HardwareRequest) -> None:
+def _require_virtio(guest: FlavorAndImage) -> None:
     model = guest.properties.get("hw_vif_model") or "virtio"
     if model != "virtio" and guest.features.packed_ring:
         raise errors.Invalid(
@@ -50,7 +50,7 @@ def _require_virtio(guest: HardwareRequest) -> None:
         )
 
 
-def _require_nodes(guest: HardwareRequest) -> None:
+def _require_nodes(guest: FlavorAndImage) -> None:
     topology = guest.numa_topology
     nodes = 0 if topology is None else len(topology.cells)
     divisions = [

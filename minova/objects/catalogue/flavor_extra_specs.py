@@ -57,7 +57,7 @@ def _boolean(value: str) -> None:
         raise ValueError("it must be true or false")
 
 
-def _whole(least: int | None, most: int | None, value: str) -> None:
+def _require_whole(least: int | None, most: int | None, value: str) -> None:
     digits = value.strip().removeprefix("-")
     if not (digits.isascii() and digits.isdecimal() and len(digits) <= _MAX_DIGITS):
         raise ValueError("it must be a whole number")
@@ -84,7 +84,11 @@ def _choice(text: str) -> Reader:
 
 
 _TRAIT = _choice("required forbidden")
-_FROM_0, _FROM_1, _NUMBER = partial(_whole, 0, None), partial(_whole, 1, None), partial(_whole, None, None)
+_FROM_0, _FROM_1, _NUMBER = (
+    partial(_require_whole, 0, None),
+    partial(_require_whole, 1, None),
+    partial(_require_whole, None, None),
+)
 _READERS: tuple[tuple[Reader, str], ...] = (
     (_any, "accel:device_profile vmware:hw_version vmware:storage_policy"),
     (
@@ -104,7 +108,7 @@ _READERS: tuple[tuple[Reader, str], ...] = (
         """hw:cpu_cores hw:cpu_max_cores hw:cpu_max_sockets hw:cpu_max_threads hw:cpu_sockets hw:cpu_threads hw:numa_nodes""",
     ),
     (_NUMBER, "quota:cpu_quota"),
-    (partial(_whole, 0, 15), "hw:redirected_usb_ports"),
+    (partial(_require_whole, 0, 15), "hw:redirected_usb_ports"),
     (_choice("shared dedicated mixed"), "hw:cpu_policy"),
     (_choice("prefer isolate require"), "hw:cpu_thread_policy"),
     (_choice("share isolate"), "hw:emulator_threads_policy"),

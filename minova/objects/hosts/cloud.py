@@ -147,7 +147,7 @@ def judge(seen: WitnessRecord, shown: DatabaseState) -> Judgement:
         if not proven:
             return Judgement(verdict=WitnessVerdict.UNSEALED, details="it names a history without a sealed mark of it")
         return Judgement(verdict=WitnessVerdict.LOST, details=f"the database does not know the history {seen.history}")
-    lost = _lost(proven, shown)
+    lost = _loss_of(proven, shown)
     if lost is not None:
         return Judgement(verdict=WitnessVerdict.LOST, details=lost)
     if len(proven) < len(seen.marks):
@@ -155,7 +155,7 @@ def judge(seen: WitnessRecord, shown: DatabaseState) -> Judgement:
     return Judgement(verdict=WitnessVerdict.AGREES)
 
 
-def _lost(marks: tuple[CounterMark, ...], shown: DatabaseState) -> str | None:
+def _loss_of(marks: tuple[CounterMark, ...], shown: DatabaseState) -> str | None:
     """Returns how the database shows less than these marks; None if it does not."""
     for mark in marks:
         number = shown.numbers.get(mark.counter)

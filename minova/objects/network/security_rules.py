@@ -48,7 +48,7 @@ def canonical_protocol(value: str | int | None, ethertype: str) -> str | None:
     if text in _OTHER_NAMES:
         name = _OTHER_NAMES[text]
     else:
-        name = _named(text, ethertype)
+        name = _protocol_name(text, ethertype)
         if name not in PROTOCOLS and number_of(name) is None:
             allowed = ", ".join([*PROTOCOLS, *OTHER_NUMBERS])
             raise _invalid("protocol", f"'{text[:64]}' is none of any, {allowed}, and no number from 0 to {LARGEST}")
@@ -63,7 +63,7 @@ def canonical_protocol(value: str | int | None, ethertype: str) -> str | None:
     return name
 
 
-def _named(text: str, ethertype: str) -> str:
+def _protocol_name(text: str, ethertype: str) -> str:
     """Returns the name of a number. One that IPv6 alone has a name for may also be a rule of IPv4: it keeps its number."""
     name = _OF_NUMBERS.get(text, text)
     return text if name.startswith("ipv6-") and ethertype == "IPv4" else name

@@ -86,14 +86,14 @@ def refusal(group: InstanceGroup, others: list[set[str]], host: str) -> str | No
         there, limit = sum(host in hosts for hosts in others), group.most_per_host or 1
         if there < limit:
             return None
-        return f"{there} of server group {_named(group)} on the host, and {group.policy} allows {limit}"
+        return f"{there} of server group {_group_name(group)} on the host, and {group.policy} allows {limit}"
     elsewhere = sorted(set().union(*others) - {host})
     if not elsewhere:
         return None
-    return f"server group {_named(group)} is on {', '.join(elsewhere)}, and {group.policy} allows no other host"
+    return f"server group {_group_name(group)} is on {', '.join(elsewhere)}, and {group.policy} allows no other host"
 
 
-def _named(group: InstanceGroup) -> str:
+def _group_name(group: InstanceGroup) -> str:
     return f"{group.name} ({group.uuid})"
 
 

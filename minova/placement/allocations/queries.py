@@ -46,12 +46,12 @@ _ROWS = (
 
 
 def of_consumer(session: Session, consumer_uuid: str) -> list[AllocationRow]:
-    return _found(session, Allocation.consumer_uuid == consumer_uuid)
+    return _rows_where(session, Allocation.consumer_uuid == consumer_uuid)
 
 
 def of_provider(session: Session, provider_id: int) -> list[AllocationRow]:
-    return _found(session, Allocation.provider_id == provider_id)
+    return _rows_where(session, Allocation.provider_id == provider_id)
 
 
-def _found(session: Session, condition: Any) -> list[AllocationRow]:
+def _rows_where(session: Session, condition: Any) -> list[AllocationRow]:
     return [AllocationRow(**row) for row in session.execute(_ROWS.where(condition)).mappings()]

@@ -59,7 +59,7 @@ def _values(pairs: Pairs, key: str) -> list[str]:
 
 
 def _check_keys(pairs: Pairs, version: Version) -> None:
-    unknown = sorted({key for key, _ in pairs if not _known(key, version)})
+    unknown = sorted({key for key, _ in pairs if not _is_known(key, version)})
     if unknown and version < _GROUPS:
         raise BadRequest(f"Invalid query string parameters: '{unknown[0]}' was unexpected.")
     if unknown:
@@ -76,7 +76,7 @@ def _patterns(version: Version) -> list[str]:
     return [f"'^{key}{suffix}?$'" for key, since in sorted(_GROUP_KEYS.items()) if version >= since]
 
 
-def _known(key: str, version: Version) -> bool:
+def _is_known(key: str, version: Version) -> bool:
     if key in _WIDE_KEYS:
         return version >= _WIDE_KEYS[key]
     match = _pattern(version).fullmatch(key)

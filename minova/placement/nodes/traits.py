@@ -26,17 +26,17 @@ def publish(session: Session, provider_uuid: str, names: Collection[str], segmen
     of_segments = {physical_networks.trait_of(segment) for segment in segments}
     names = {*names, *of_segments}
     before = set(session.scalars(_BEFORE, {"of": provider_uuid}))
-    if _wanted(before, names) == before:
+    if _new_traits(before, names) == before:
         return
     traits.make_several(session, of_segments)
     # Read again after the generation, so that a trait that is set in between is not removed unseen.
     provider = queries.find(session, provider_uuid)
     before = {trait.name for trait in traits.of_provider(session, provider.id)}
-    after = _wanted(before, names)
+    after = _new_traits(before, names)
     traits.set_traits(session, provider, after)
     removed_traits = {name for name in before - after if name.startswith(physical_networks.TRAIT_PREFIX)}
     traits.remove_unused(session, removed_traits)
 
 
-def _wanted(before: Collection[str], names: Collection[str]) -> set[str]:
+def _new_traits(before: Collection[str], names: Collection[str]) -> set[str]:
     return {*names, *(name for name in before if not name.startswith(OWN_PREFIXES))}

@@ -79,7 +79,7 @@ def make(session: Session, name: str) -> bool:
 
 def make_several(session: Session, names: Collection[str]) -> None:
     """Creates those of these custom traits that do not exist. Safe against other transactions that create them."""
-    existing = {name for some in chunked(sorted(names)) for name in session.scalars(_named(some))}
+    existing = {name for some in chunked(sorted(names)) for name in session.scalars(_query_by_names(some))}
     missing = sorted(set(names) - existing)
     at = session.scalar(select(EpochNow())) if missing else None
     insert_missing(session, Trait, [{"name": name, "updated_at": at} for name in missing])
@@ -90,12 +90,12 @@ def remove_unused(session: Session, names: Collection[str]) -> None:
     for some in chunked(sorted(names)):
         # Locked first: a transaction that gives a provider one of them holds its row until its commit (`require`), so that the
         # provider is seen below.
-        session.scalars(_named(some).order_by(Trait.name).with_for_update()).all()
+        session.scalars(_query_by_names(some).order_by(Trait.name).with_for_update()).all()
         used = set(session.scalars(select(ProviderTrait.trait).where(ProviderTrait.trait.in_(some)).distinct()))
         session.connection().execute(delete(Trait).where(Trait.name.in_(sorted(set(some) - used))))
 
 
-def _named(names: Collection[str]) -> Select[Any]:
+def _query_by_names(names: Collection[str]) -> Select[Any]:
     return select(Trait.name).where(Trait.name.in_(names))
 
 

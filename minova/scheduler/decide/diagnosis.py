@@ -36,7 +36,7 @@ def _filter_step(table: HostTable, step: Step, counts: Mapping[int, int], limit:
     if before == after:
         return FilterStep(name=step.name, before=before, after=after)
     mask = step.before & ~step.after
-    lost, lacking = _lost(table, step, mask, limit), step.verdict.tally(mask)
+    lost, lacking = _lost_hosts(table, step, mask, limit), step.verdict.tally(mask)
     return FilterStep(name=step.name, before=before, after=after, lost=lost, lacking=lacking)
 
 
@@ -50,7 +50,7 @@ def _merged(earlier: FilterStep, other: FilterStep) -> FilterStep:
     )
 
 
-def _lost(table: HostTable, step: Step, mask: Mask, limit: int) -> tuple[LostHost, ...]:
+def _lost_hosts(table: HostTable, step: Step, mask: Mask, limit: int) -> tuple[LostHost, ...]:
     rows = mask.nonzero()[0][:limit]
     if not len(rows):
         return ()

@@ -152,7 +152,7 @@ class Reader:
             inventories=inventories,
             provider_ids=provider_ids,
             pending={key: tuple(ones) for key, ones in pending.items()},
-            wanted=self._wanted({instance.reservation_id for ones in pending.values() for instance in ones}),
+            wanted=self._hardware_requests({instance.reservation_id for ones in pending.values() for instance in ones}),
             instances=self._instances(hosts),
             aggregates={host: interner.intern(tuple(facts)) for host, facts in self._aggregates(hosts).items()},
             traits=self._sets((provider_id, trait) for provider_id, trait, _ in labels if trait),
@@ -218,7 +218,7 @@ class Reader:
             )
         return {uuid: self._interner.intern_mapping(by_class) for uuid, by_class in inventories.items()}, ids
 
-    def _wanted(self, reservation_ids: Collection[str]) -> dict[str, HardwareRequest]:
+    def _hardware_requests(self, reservation_ids: Collection[str]) -> dict[str, HardwareRequest]:
         return {
             row[0]: _WANTED.from_json(row[1])
             for some in _chunks(reservation_ids)

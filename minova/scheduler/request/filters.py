@@ -130,13 +130,13 @@ def _uuids(aggregates: Sequence[AggregateFacts], matches: Any) -> tuple[str, ...
 
 def _image_type(spec: RequestSpec, options: RequestFilterOptions) -> Iterator[str]:
     if options.query_placement_for_image_type_support and spec.image is not None and spec.image.disk_format:
-        yield from _known([f"COMPUTE_IMAGE_TYPE_{spec.image.disk_format.upper()}"])
+        yield from _standard_traits([f"COMPUTE_IMAGE_TYPE_{spec.image.disk_format.upper()}"])
 
 
 def _image_features(spec: RequestSpec, options: RequestFilterOptions) -> Iterator[str]:
     if options.image_metadata_prefilter and spec.image is not None:
         properties: Mapping[str, str] = spec.image.properties
-        yield from _known(
+        yield from _standard_traits(
             [
                 f"{prefix}_{properties[key].replace('-', '_').upper()}"
                 for key, prefix in IMAGE_TRAITS.items()
@@ -145,6 +145,6 @@ def _image_features(spec: RequestSpec, options: RequestFilterOptions) -> Iterato
         )
 
 
-def _known(traits: list[str]) -> list[str]:
+def _standard_traits(traits: list[str]) -> list[str]:
     """Returns all traits, or none if one is not a standard trait: then the filter adds nothing, as in Nova."""
     return traits if all(hasattr(os_traits, trait) for trait in traits) else []

@@ -42,11 +42,11 @@ class Weigher:
 
     def column(self, hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec) -> Numbers:
         """Returns the values of these rows, or one number if all have the same."""
-        return _taken(self.weigh(hosts, spec), rows)
+        return _values_at(self.weigh(hosts, spec), rows)
 
     def multipliers(self, hosts: HostTable, rows: NDArray[np.int64]) -> Numbers:
         """Returns one multiplier for each of these rows, or one for all."""
-        return self.sign * _taken(self._override.over(hosts, self.multiplier), rows)
+        return self.sign * _values_at(self._override.over(hosts, self.multiplier), rows)
 
 
 class WeighedHost(NamedTuple):
@@ -179,7 +179,7 @@ def _share(normal: Numbers, multipliers: Numbers) -> Numbers:
     return normal
 
 
-def _taken(values: Any, rows: NDArray[np.int64]) -> Numbers:
+def _values_at(values: Any, rows: NDArray[np.int64]) -> Numbers:
     if not getattr(values, "shape", ()):
         return float(values)
     # Rows are sorted, so if there are as many rows as values, they are all rows.

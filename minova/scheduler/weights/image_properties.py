@@ -32,18 +32,18 @@ class ImagePropertiesWeigher(Weigher):
     def weigh(self, hosts: Hosts, spec: RequestSpec) -> Any:
         if isinstance(hosts, HostTable):
             return self.column(hosts, np.arange(len(hosts)), spec)
-        return shared_weight(hosts.instance_images, self._wanted(spec)) if self.multiplier else 0
+        return shared_weight(hosts.instance_images, self._ratios(spec)) if self.multiplier else 0
 
     def column(self, hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec) -> Numbers:
         """Reads only instances of these hosts, so a malformed image of another host's instance does not matter."""
         if not self.multiplier:
             return 0.0
-        pair_ratios = self._wanted(spec)
+        pair_ratios = self._ratios(spec)
         each, ids = hosts.class_column("instance_images")
         distinct, place = np.unique(ids[rows], return_inverse=True)
         return np.array([shared_weight(each[i], pair_ratios) for i in distinct.tolist()])[place]
 
-    def _wanted(self, spec: RequestSpec) -> dict[tuple[str, str], float]:
+    def _ratios(self, spec: RequestSpec) -> dict[tuple[str, str], float]:
         """Returns the ratio of each property that counts."""
         properties = spec.image.properties if spec.image else {}
         return {pair: self._ratio(pair[0]) for pair in property_pairs(tuple(sorted(properties.items())))}

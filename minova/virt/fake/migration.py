@@ -181,13 +181,13 @@ class FakeMigration(FakePower):
 
     def abort_live(self, instance_uuid: str) -> None:
         self._begin("abort_live")
-        self._asked(instance_uuid).add("abort")
+        self._orders_of(instance_uuid).add("abort")
 
     def force_complete_live(self, instance_uuid: str) -> None:
         self._begin("force_complete_live")
-        self._asked(instance_uuid).add("force")
+        self._orders_of(instance_uuid).add("force")
 
-    def _asked(self, instance_uuid: str) -> set[str]:
+    def _orders_of(self, instance_uuid: str) -> set[str]:
         if instance_uuid not in self._leaving:
             raise errors.GuestStateUnexpected(f"No migration of instance {instance_uuid} runs")
         return self._leaving[instance_uuid]

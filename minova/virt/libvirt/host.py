@@ -99,7 +99,7 @@ class Host:
         what = f"{operation} of domain {domain}" if domain else operation
         connection = None
         try:
-            connection = self._taken()
+            connection = self._take_connection()
             yield connection
         except libvirt.libvirtError as error:
             is_connected = connection is not None and connection.isAlive()
@@ -133,7 +133,7 @@ class Host:
 
     # -- connecting ------------------------------------------------------------------------------------------------
 
-    def _taken(self) -> Any:
+    def _take_connection(self) -> Any:
         """Returns a connection for the calling thread."""
         self._listen()
         with self._lock:

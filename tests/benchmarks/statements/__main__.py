@@ -25,7 +25,7 @@ from tests.servers.mariadb import MariaDB
 from tests.servers.postgresql import PostgreSQL
 
 NODES, PROJECTS, CHUNK = 1000, 10, 2000
-TAKEN = {"VCPU": 1, "MEMORY_MB": 2048, "DISK_GB": 10}
+USED = {"VCPU": 1, "MEMORY_MB": 2048, "DISK_GB": 10}
 # Room for all instances.
 NODE: dict[str, Any] = {"vcpus": 4000, "memory_mb": 4_000_000, "local_gb": 40_000, "cpu_allocation_ratio": 1.0}
 
@@ -51,7 +51,7 @@ def fill(db: Database, count: int) -> None:
     with db.write() as session:
         each = {number: len(range(number, count, NODES)) for number in range(NODES)}
         for number, provider_id in providers.items():
-            for name, amount in TAKEN.items():
+            for name, amount in USED.items():
                 where = (models.Inventory.provider_id == provider_id, models.Inventory.resource_class == name)
                 session.execute(update(models.Inventory).where(*where).values(used=each[number] * amount))
 
@@ -126,7 +126,7 @@ def _rows(
                 "used": amount,
             }
             for number in numbers
-            for name, amount in TAKEN.items()
+            for name, amount in USED.items()
         ],
     )
 

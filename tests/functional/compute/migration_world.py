@@ -24,7 +24,7 @@ from minova.context import RequestContext
 from minova.db import models
 from minova.db.engine import Database
 from minova.hardware.demands import demands_of
-from minova.hardware.guest.features import HardwareRequest
+from minova.hardware.guest.features import FlavorAndImage
 from minova.objects.catalogue.flavor import Flavor, Overhead
 from minova.objects.catalogue.image import Image
 from minova.objects.hosts.compute_node import AvailableResources, ComputeNode
@@ -194,7 +194,7 @@ class World:
 
     def move(self, uuid: str, kind: MigrationType, dest: str, wanted: Flavor) -> bool:
         """Begin one and let the destination claim. False: it is not idle, or there is no room."""
-        demands = demands_of(HardwareRequest(wanted, IMAGE), [ALIAS])
+        demands = demands_of(FlavorAndImage(wanted, IMAGE), [ALIAS])
         self._claim_number += 10
         (row,) = (row for row in self.instances() if row.uuid == uuid)
         stays = row.host == dest and row.numa_topology is None and demands.numa_topology is None

@@ -15,7 +15,7 @@ from sqlalchemy import select
 
 from minova.db import models
 from minova.hardware.demands import demands_of
-from minova.hardware.guest.features import HardwareRequest
+from minova.hardware.guest.features import FlavorAndImage
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.hosts.compute_node import AvailableResources
 from minova.objects.hosts.numa import NUMATopology
@@ -53,7 +53,7 @@ class Cloud(World):
     def _selection(self, host: str, wanted: Flavor) -> Selection:
         """As the scheduler chooses: PCPU where the host has it."""
         node = self.tracker(host).node
-        alternatives = resource_alternatives(wanted, demands_of(HardwareRequest(wanted, IMAGE), [ALIAS]).numa_topology)
+        alternatives = resource_alternatives(wanted, demands_of(FlavorAndImage(wanted, IMAGE), [ALIAS]).numa_topology)
         allocation = alternatives[-1 if host == "a" else 0]
         return Selection(host=host, node=host, provider_uuid=node.uuid, allocation=allocation)
 

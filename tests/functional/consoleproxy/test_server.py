@@ -73,7 +73,7 @@ class Conductor:
             raise errors.Forbidden("The token of the console is not valid") from None
 
 
-class Computes:
+class HostsOfConsoles:
     def __init__(self, port: int) -> None:
         self.port = port
         self.address = "127.0.0.1"
@@ -92,7 +92,7 @@ class Site:
     def __init__(self, folder: Path, *, host: str = "h1", **options: Any) -> None:
         self.guest = Guest()
         self.conductor = Conductor()
-        self.computes = Computes(self.guest.port)
+        self.computes = HostsOfConsoles(self.guest.port)
         web = folder / "web"
         (web / "core").mkdir(parents=True)
         (web / "vnc_lite.html").write_text("<title>noVNC</title>")

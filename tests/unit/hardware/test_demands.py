@@ -5,7 +5,7 @@ import pytest
 
 from minova import errors
 from minova.hardware.demands import host_needs, require_agreement_of, require_agreement_of_change
-from minova.hardware.guest.features import HardwareRequest
+from minova.hardware.guest.features import FlavorAndImage
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from tests.functional.conductor.conductor_harness import FLAVOR, IMAGE
@@ -17,7 +17,7 @@ def test_needs_are_cells_devices_and_traits() -> None:
     specs = {"hw:numa_nodes": "2", "pci_passthrough:alias": "gpu:1"}
     flavor = msgspec.structs.replace(FLAVOR, vcpus=2, memory_mb=1024, extra_specs=specs)
     image = msgspec.structs.replace(IMAGE, properties={"hw_disk_bus": "scsi"})
-    needs = host_needs(HardwareRequest(flavor, image), [ALIAS])
+    needs = host_needs(FlavorAndImage(flavor, image), [ALIAS])
     assert needs.numa_topology is not None
     assert [cell.memory for cell in needs.numa_topology.cells] == [512, 512]
     assert [one.alias_name for one in needs.pci_requests] == ["gpu"]
@@ -25,7 +25,7 @@ def test_needs_are_cells_devices_and_traits() -> None:
 
 
 def test_a_plain_flavor_with_any_image_needs_nothing() -> None:
-    needs = host_needs(HardwareRequest(FLAVOR), [])
+    needs = host_needs(FlavorAndImage(FLAVOR), [])
     assert (needs.numa_topology, needs.pci_requests, needs.required_traits) == (None, (), ())
 
 
@@ -39,14 +39,14 @@ def test_a_plain_flavor_with_any_image_needs_nothing() -> None:
 )
 def test_what_no_host_can_have_is_refused(specs: dict[str, str]) -> None:
     with pytest.raises(errors.BadRequest):
-        host_needs(HardwareRequest(msgspec.structs.replace(FLAVOR, extra_specs=specs), IMAGE), [])
+        host_needs(FlavorAndImage(msgspec.structs.replace(FLAVOR, extra_specs=specs), IMAGE), [])
 
 
 def test_a_flavor_that_contradicts_the_image_is_refused() -> None:
     flavor = msgspec.structs.replace(FLAVOR, vcpus=2, extra_specs={"hw:vif_multiqueue_enabled": "true"})
     image = msgspec.structs.replace(IMAGE, properties={"hw_vif_multiqueue_enabled": "false"})
     with pytest.raises(errors.BadRequest, match="conflicting"):
-        host_needs(HardwareRequest(flavor, image), [])
+        host_needs(FlavorAndImage(flavor, image), [])
 
 
 def of_specs(**specs: str) -> Flavor:
@@ -68,18 +68,16 @@ def of_specs(**specs: str) -> Flavor:
 )
 def test_bug_a_resize_was_refused_for_keys_of_the_image_that_nobody_can_change(properties: dict[str, str]) -> None:
     image = Image(id="i", properties=properties)
-    require_agreement_of_change(
-        HardwareRequest(of_specs(), image), HardwareRequest(of_specs(hw__cpu_sockets="2"), image)
-    )
+    require_agreement_of_change(FlavorAndImage(of_specs(), image), FlavorAndImage(of_specs(hw__cpu_sockets="2"), image))
 
 
 def test_a_resize_within_an_old_contradiction_is_accepted() -> None:
     image = Image(id="i", properties={"hw_pmu": "false"})
     with pytest.raises(errors.BadRequest, match="hw_pmu=false"):
-        require_agreement_of(HardwareRequest(of_specs(hw__pmu="true"), image))
+        require_agreement_of(FlavorAndImage(of_specs(hw__pmu="true"), image))
     require_agreement_of_change(
-        HardwareRequest(of_specs(hw__pmu="true"), image),
-        HardwareRequest(of_specs(hw__pmu="true", hw__cpu_sockets="2"), image),
+        FlavorAndImage(of_specs(hw__pmu="true"), image),
+        FlavorAndImage(of_specs(hw__pmu="true", hw__cpu_sockets="2"), image),
     )
 
 
@@ -99,6 +97,6 @@ def test_a_resize_is_refused_for_what_the_new_flavor_brings(
 ) -> None:
     with pytest.raises(errors.BadRequest, match=key):
         require_agreement_of_change(
-            HardwareRequest(of_specs(), Image(id="i", properties=properties)),
-            HardwareRequest(of_specs(**specs), Image(id="i", properties=properties)),
+            FlavorAndImage(of_specs(), Image(id="i", properties=properties)),
+            FlavorAndImage(of_specs(**specs), Image(id="i", properties=properties)),
         )

@@ -2,11 +2,11 @@
 
 import threading
 
-from tests.soak.gate import Gate
+from tests.soak.gate import FaultGate
 from tests.waiting import wait_for
 
 
-def entered(gate: Gate, *, alone: bool, leave: threading.Event) -> tuple[threading.Thread, threading.Event]:
+def entered(gate: FaultGate, *, alone: bool, leave: threading.Event) -> tuple[threading.Thread, threading.Event]:
     inside = threading.Event()
 
     def pass_through() -> None:
@@ -20,7 +20,7 @@ def entered(gate: Gate, *, alone: bool, leave: threading.Event) -> tuple[threadi
 
 
 def test_many_pass_together_and_one_alone_waits_for_them() -> None:
-    gate, leave = Gate(), threading.Event()
+    gate, leave = FaultGate(), threading.Event()
     _, first = entered(gate, alone=False, leave=leave)
     _, second = entered(gate, alone=False, leave=leave)
     assert first.wait(60)
@@ -32,7 +32,7 @@ def test_many_pass_together_and_one_alone_waits_for_them() -> None:
 
 
 def test_nothing_enters_while_one_is_alone_or_waits_for_it() -> None:
-    gate, leave_first, leave_alone = Gate(), threading.Event(), threading.Event()
+    gate, leave_first, leave_alone = FaultGate(), threading.Event(), threading.Event()
     _, first = entered(gate, alone=False, leave=leave_first)
     assert first.wait(60)
     _, alone = entered(gate, alone=True, leave=leave_alone)

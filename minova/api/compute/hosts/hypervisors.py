@@ -189,18 +189,18 @@ def _by_uuid(session: Session, hypervisor_id: str) -> models.ComputeNode:
 def search(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Until 2.52: lists the nodes whose name contains the text in the path. Raises NotFound if there are none."""
     with api.db.read() as session:
-        nodes = _named(session, call.path["hypervisor_id"])
-        return {"hypervisors": _shown(api, call, session, nodes, brief)}
+        nodes = _nodes_named(session, call.path["hypervisor_id"])
+        return {"hypervisors": _briefs(api, call, session, nodes, brief)}
 
 
 def servers_of(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """The same as `search`, with the servers of the nodes."""
     with api.db.read() as session:
-        nodes = _named(session, call.path["hypervisor_id"])
-        return {"hypervisors": _shown(api, call, session, nodes, brief, with_servers=True)}
+        nodes = _nodes_named(session, call.path["hypervisor_id"])
+        return {"hypervisors": _briefs(api, call, session, nodes, brief, with_servers=True)}
 
 
-def _named(session: Session, pattern: str) -> Sequence[models.ComputeNode]:
+def _nodes_named(session: Session, pattern: str) -> Sequence[models.ComputeNode]:
     nodes = read_services.nodes_named(session, pattern) if 0 < len(pattern) <= MAX_NAME else ()
     if not nodes:
         raise errors.NotFound(f"No hypervisor matching '{pattern[:MAX_NAME]}' could be found.")
@@ -224,17 +224,17 @@ def _page(api: ComputeApiCollaborators, call: Call, show_one: Any) -> dict[str, 
                 raise errors.BadRequest(
                     "Paging over hypervisors with the hypervisor_hostname_pattern query parameter is not supported."
                 )
-            nodes = _named(session, query.hypervisor_hostname_pattern)
-            return {"hypervisors": _shown(api, call, session, nodes, show_one, with_servers)}
+            nodes = _nodes_named(session, query.hypervisor_hostname_pattern)
+            return {"hypervisors": _briefs(api, call, session, nodes, show_one, with_servers)}
         after = _after(call, session, query)
         nodes = read_services.nodes(session, after, size)
-        answer: dict[str, Any] = {"hypervisors": _shown(api, call, session, nodes, show_one, with_servers)}
+        answer: dict[str, Any] = {"hypervisors": _briefs(api, call, session, nodes, show_one, with_servers)}
     if size is not None and links.is_full(nodes, size):
         answer["hypervisors_links"] = links.next_page(call, str(answer["hypervisors"][-1].id))
     return answer
 
 
-def _shown(
+def _briefs(
     api: ComputeApiCollaborators,
     call: Call,
     session: Session,

@@ -85,7 +85,7 @@ _MAX_GROUPS = 100_000
 
 
 def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
-    return {"security_group": _shown(api, _find(api, call, _uuid(call)))}
+    return {"security_group": _group_view(api, _find(api, call, _uuid(call)))}
 
 
 def create(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def create(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     with _in_novas_codes():
         network, as_network = _network(api), _as(call, "create_security_group")
         (created_group,) = security_groups.add(network, as_network, [security_groups.new(network, as_network, new)])
-    return {"security_group": _shown(api, _find(api, call, created_group["id"]))}
+    return {"security_group": _group_view(api, _find(api, call, created_group["id"]))}
 
 
 def update(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def update(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     )
     with _in_novas_codes():
         security_groups.update(_network(api), changed)
-    return {"security_group": _shown(api, _find(api, call, group_id))}
+    return {"security_group": _group_view(api, _find(api, call, group_id))}
 
 
 def delete(api: ComputeApiCollaborators, call: Call) -> None:
@@ -203,7 +203,7 @@ def _find(api: ComputeApiCollaborators, call: Call, group_id: str) -> SecurityGr
     return security_groups.find(_network(api), call, group_id)
 
 
-def _shown(api: ComputeApiCollaborators, group: SecurityGroup) -> dict[str, Any]:
+def _group_view(api: ComputeApiCollaborators, group: SecurityGroup) -> dict[str, Any]:
     with api.db.read() as session:
         return shown_groups(session, [group])[0]
 

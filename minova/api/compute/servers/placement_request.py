@@ -17,7 +17,7 @@ from minova.db.api_queries import availability_zones
 from minova.db.api_queries import services as read_services
 from minova.db.catalogue import server_groups
 from minova.hardware.demands import host_needs, require_agreement_of
-from minova.hardware.guest.features import HardwareRequest
+from minova.hardware.guest.features import FlavorAndImage
 from minova.hardware.guest.keys import require_served
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
@@ -69,7 +69,7 @@ def placement_request(
             f"Flavor {flavor.name} is too small for requested image {image.id}: {'; '.join(faults)}."
         )
     require_served(flavor.extra_specs, image.properties if image is not None else {})
-    guest = HardwareRequest(flavor, image)
+    guest = FlavorAndImage(flavor, image)
     require_agreement_of(guest)
     needs = host_needs(guest, api.conf.pci.alias)
     if place.zone is not None and not place.forced:

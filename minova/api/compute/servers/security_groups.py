@@ -47,17 +47,17 @@ def list_groups(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
         shown = shown_groups(session, groups)
         in_neutron = neutron_servers.ports_asked(api, session, [row.uuid]).get(row.uuid)
     if in_neutron:
-        shown += _shown(*neutron_servers.groups_of(api, call, in_neutron))
+        shown += _rule_views(*neutron_servers.groups_of(api, call, in_neutron))
     return {"security_groups": shown}
 
 
 def shown_groups(session: Session, groups: Sequence[SecurityGroup]) -> list[dict[str, Any]]:
     """Returns the groups with their ingress rules, in Nova's format."""
     remote = {rule.remote_group_id for group in groups for rule in group.rules if rule.remote_group_id is not None}
-    return _shown(groups, {uuid: security_groups.find(session, uuid) for uuid in remote})
+    return _rule_views(groups, {uuid: security_groups.find(session, uuid) for uuid in remote})
 
 
-def _shown(groups: Sequence[SecurityGroup], sources: Mapping[str, SecurityGroup | None]) -> list[dict[str, Any]]:
+def _rule_views(groups: Sequence[SecurityGroup], sources: Mapping[str, SecurityGroup | None]) -> list[dict[str, Any]]:
     return [
         {
             "id": group.id,

@@ -166,7 +166,7 @@ def shown_after_change(api: ComputeApiCollaborators, call: Call) -> ServerView:
         in_neutron = neutron_servers.ports_asked(api, session, [row.uuid]) if is_whole else {}
     if is_whole:
         return _with_groups(api, call, shown, in_neutron)[0]
-    plain = _plain(shown[0].addresses)
+    plain = _without_types(shown[0].addresses)
     return msgspec.structs.replace(shown[0], addresses=plain, **dict.fromkeys(SHOWN_LATER, msgspec.UNSET))
 
 
@@ -177,10 +177,10 @@ def _changed_address(version: int, text: str | msgspec.UnsetType | None) -> str 
 
 def addresses(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
-        return {"addresses": _plain(_views(api, call, session, [find(call, session)])[0].addresses)}
+        return {"addresses": _without_types(_views(api, call, session, [find(call, session)])[0].addresses)}
 
 
-def _plain(shown: dict[str, Any]) -> dict[str, Any]:
+def _without_types(shown: dict[str, Any]) -> dict[str, Any]:
     """Returns the addresses without type and MAC address, which Nova shows only with a whole server."""
     return {
         label: [{"addr": each["addr"], "version": each["version"]} for each in entries]

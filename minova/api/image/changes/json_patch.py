@@ -77,7 +77,7 @@ def read_patch(request: falcon.Request, limit: int) -> JsonBody:
 def _operation(change: Any, draft: int) -> Operation:
     if not isinstance(change, dict):
         raise errors.BadRequest("Operations must be JSON objects.")
-    name, pointer = _named(change) if draft == 10 else _keyed(change)
+    name, pointer = _operation_of(change) if draft == 10 else _keyed(change)
     path = _path(pointer)
     depth = _LOCATION_DEPTHS[name] if path[0] == "locations" else 1
     if len(path) != depth:
@@ -95,7 +95,7 @@ def _operation(change: Any, draft: int) -> Operation:
     return Operation(name, path[0], _checked(path[0], value), draft)
 
 
-def _named(change: Mapping[str, Any]) -> tuple[str, str]:
+def _operation_of(change: Mapping[str, Any]) -> tuple[str, str]:
     """Returns the operation and the pointer in the form of draft 10."""
     name = change.get("op")
     if name is None:

@@ -133,7 +133,7 @@ class GlanceData:
             records.change(api, call.ctx, image.id, saving)
             try:
                 self._client.upload(image.id, chunks(call.request))
-                glance_image = self._made(image.id)
+                glance_image = self._image_with(image.id)
                 records.change(api, call.ctx, image.id, lambda current: _active(current, glance_image))
             except errors.NotFound:
                 # The owner of the image has deleted it meanwhile.
@@ -143,7 +143,7 @@ class GlanceData:
                 coming.keep = not requeue(api, call.ctx, image.id)
                 raise
 
-    def _made(self, image_id: str) -> Image:
+    def _image_with(self, image_id: str) -> Image:
         document = self._client.image(image_id)
         if document is None:
             raise errors.NotFound(f"No image found with ID {image_id[:255]}.")

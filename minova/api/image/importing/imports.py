@@ -66,7 +66,7 @@ def stage(api: ImageApiCollaborators, call: Call) -> None:
 
 
 def import_image(api: ImageApiCollaborators, call: Call) -> None:
-    method, uri = _asked(api, call.body)
+    method, uri = _method_of(api, call.body)
     image = images.find_for(api, call)
     _require_ready(image, method)
     if method == DIRECT:
@@ -75,7 +75,7 @@ def import_image(api: ImageApiCollaborators, call: Call) -> None:
         _start_download(api, call, image, uri)
 
 
-def _asked(api: ImageApiCollaborators, body: dict[str, Any]) -> tuple[str, str]:
+def _method_of(api: ImageApiCollaborators, body: dict[str, Any]) -> tuple[str, str]:
     """Returns the method and the address of the request."""
     if "method" not in body:
         raise errors.BadRequest("Import request requires a 'method' field.")

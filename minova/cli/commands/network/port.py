@@ -262,7 +262,7 @@ class PortUnset(Command):
             "allowed_address_pairs": parsed_args.allowed_address or [],
         }
         changes: Json = {
-            field: _left(field, port[field], entries_to_remove)
+            field: _without_entries(field, port[field], entries_to_remove)
             for field, entries_to_remove in lists.items()
             if entries_to_remove
         }
@@ -275,7 +275,7 @@ class PortUnset(Command):
             raise UsageError("Say what is to go, such as --fixed-ip or --security-group.")
 
 
-def _left(field: str, has: list[Any], gone: list[Any]) -> list[Any]:
+def _without_entries(field: str, has: list[Any], gone: list[Any]) -> list[Any]:
     """Returns the values without those to remove. Any part of an address or pair selects it. Raises CliError if the
     port has no such value.
     """

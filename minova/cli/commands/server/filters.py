@@ -105,10 +105,10 @@ def query_of(client: Client, parsed_args: argparse.Namespace) -> Json:
         query["deleted"] = True
     if parsed_args.all_projects or parsed_args.project:
         query["all_tenants"] = 1
-    return query | _found(client, parsed_args)
+    return query | _ids_of_named(client, parsed_args)
 
 
-def _found(client: Client, parsed_args: argparse.Namespace) -> Json:
+def _ids_of_named(client: Client, parsed_args: argparse.Namespace) -> Json:
     """Returns the filters that refer to resources by name, with their IDs."""
     every = bool(parsed_args.all_projects or parsed_args.project)
     finders: dict[str, Callable[[str], str]] = {

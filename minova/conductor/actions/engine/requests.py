@@ -109,7 +109,7 @@ class ServerActions(StartActionsApi):
             if self._worker.run(lambda session: self._begun_before(session, request)):
                 return
             check()
-        message = self._begun(request)
+        message = self._begin(request)
         if message is None:
             return
         try:
@@ -137,7 +137,7 @@ class ServerActions(StartActionsApi):
         require_allowed(instance, request)
         return False
 
-    def _begun(self, request: ActionRequest) -> ActionMessage | None:
+    def _begin(self, request: ActionRequest) -> ActionMessage | None:
         """Returns None if the action follows one in progress, or has been begun already. Simultaneous actions that use no quota share a
         transaction.
 

@@ -28,7 +28,7 @@ from minova.db.models import Instance, Task
 from minova.db.servers import guest_secrets, instances
 from minova.db.servers.instances import LockedInstance
 from minova.hardware.demands import traits_of_guest
-from minova.hardware.guest.features import HardwareRequest
+from minova.hardware.guest.features import FlavorAndImage
 from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.actions.rebuild import REBUILD, RebuiltServer
 from minova.objects.catalogue import disk_config, kernel_boot
@@ -182,7 +182,7 @@ def spec_of(instance: objects.Instance, image: Image) -> RequestSpec:
         force_hosts=(instance.host or "",),
         force_nodes=(instance.node or "",),
         scheduler_hints={"_nova_check_type": ["rebuild"]},
-        placement=PlacementFilter(required_traits=traits_of_guest(HardwareRequest(instance.flavor, image))),
+        placement=PlacementFilter(required_traits=traits_of_guest(FlavorAndImage(instance.flavor, image))),
     )
 
 

@@ -116,7 +116,7 @@ class NeutronPorts:
         """
         port: Document | None
         if row.port_id is None:
-            port = self._made(client, row, ports_by_id, host)
+            port = self._port_of(client, row, ports_by_id, host)
         else:
             port = ports_by_id.get(row.port_id) or client.port(row.port_id)
         if port is None:
@@ -137,13 +137,13 @@ class NeutronPorts:
             )
         return port
 
-    def _made(
+    def _port_of(
         self, client: NeutronClient, row: NeutronPort, ports_by_id: Mapping[str, Document], host: str
     ) -> Document:
         """Returns the port that was made for this row before, or a new one."""
         row_ports = (port for port in ports_by_id.values() if _is_for(port, row))
         adopted: Document | None = next(row_ports, None)
-        port = adopted or client.create_port(self._wanted(row, host))
+        port = adopted or client.create_port(self._port_body(row, host))
         if not self._worker.run(lambda session: neutron_ports.give_port(session, row.id, port["id"])):
             # The server is deleted, or another conductor has made a port at the same time. A port that was found may be
             # the one that the other conductor has recorded, so only a new port is deleted.
@@ -153,7 +153,7 @@ class NeutronPorts:
         return port
 
     @staticmethod
-    def _wanted(row: NeutronPort, host: str) -> dict[str, Any]:
+    def _port_body(row: NeutronPort, host: str) -> dict[str, Any]:
         nic = neutron_ports.nic_of(row)
         attributes: dict[str, Any] = {
             "network_id": nic.network_id,

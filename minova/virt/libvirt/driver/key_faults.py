@@ -42,7 +42,7 @@ def define(connection: Any, instance: Instance, xml: str, xml_of: Callable[[Inst
         keys = [key.text for key in _keys_of(instance) if _is_accepted(connection, key.without, xml_of)]
         if not keys:
             raise
-        raise _named(error, keys) from error
+        raise _with_keys(error, keys) from error
 
 
 def start(domain: Any, instance: Instance, flags: int) -> None:
@@ -54,10 +54,10 @@ def start(domain: Any, instance: Instance, flags: int) -> None:
         says_qemu = error.get_error_domain() == libvirt.VIR_FROM_QEMU
         if not keys or not says_qemu or error.get_error_code() not in _OF_THE_DOMAIN or not domain.connect().isAlive():
             raise
-        raise _named(error, keys) from error
+        raise _with_keys(error, keys) from error
 
 
-def _named(error: libvirt.libvirtError, keys: list[str]) -> errors.MinovaError:
+def _with_keys(error: libvirt.libvirtError, keys: list[str]) -> errors.MinovaError:
     return meaning(error)(f"{error}. Flavor and image ask for {', '.join(keys)}")
 
 

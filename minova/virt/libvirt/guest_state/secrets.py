@@ -56,7 +56,8 @@ class LibvirtSecrets:
         if answer.former and not make:
             in_use = SecretsInUse(marks={**marks}) if marks else self._in_use(instance_uuid)
             passphrases |= {
-                kind: _chosen(passphrases.get(kind), former, in_use, kind) for kind, former in answer.former.items()
+                kind: _passphrase_of_former(passphrases.get(kind), former, in_use, kind)
+                for kind, former in answer.former.items()
             }
         if missing := {*kinds} - passphrases.keys():
             raise GuestSecretMissing(
@@ -123,7 +124,7 @@ class LibvirtSecrets:
                     LOG.warning("libvirt may keep the %s secret of instance %s: %s", kind, instance_uuid, error)
 
 
-def _chosen(present: str | None, former: Sequence[str], in_use: SecretsInUse, kind: SecretKind) -> str:
+def _passphrase_of_former(present: str | None, former: Sequence[str], in_use: SecretsInUse, kind: SecretKind) -> str:
     """Returns the passphrase of what a rebuild has left. Without a mark it is the last former one, if nothing was replaced yet."""
     passphrases = [passphrase for passphrase in (present, *former) if passphrase is not None]
     marked = [passphrase for passphrase in passphrases if mark_of(passphrase) == in_use.marks.get(kind)]

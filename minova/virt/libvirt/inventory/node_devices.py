@@ -65,7 +65,7 @@ class _Reading(NamedTuple):
             self.vdpa.add(parent)
         elif kind == "mdev":
             # The number that its parent still offers does not include this device.
-            self.mdev_types[parent][_found(capability, "type").attrib["id"]] += 1
+            self.mdev_types[parent][_child_of(capability, "type").attrib["id"]] += 1
         elif kind == "pci":
             self.pci[name] = _device(name, capability)
             for offered in capability.findall("capability[@type='mdev_types']/type"):
@@ -102,15 +102,15 @@ def _address(domain: int, bus: int, slot: int, function: int) -> str:
 
 
 def _text(element: ET.Element, tag: str) -> str:
-    return _found(element, tag).text or ""
+    return _child_of(element, tag).text or ""
 
 
 def _id(capability: ET.Element, tag: str) -> str:
     """Returns the id as four digits, without the 0x that libvirt writes."""
-    return f"{int(_found(capability, tag).attrib['id'], 16):04x}"
+    return f"{int(_child_of(capability, tag).attrib['id'], 16):04x}"
 
 
-def _found(element: ET.Element, tag: str) -> ET.Element:
+def _child_of(element: ET.Element, tag: str) -> ET.Element:
     child = element.find(tag)
     if child is None:
         raise KeyError(tag)

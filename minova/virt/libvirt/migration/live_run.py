@@ -79,7 +79,7 @@ class LiveRun:
             self._hold = None
         if self._hands_over():
             return self._handing_over()  # the report of that was lost
-        begun = self.begun = None if self._seen().migrates else self._begin()
+        begun = self.begun = None if self._look_at_domain().migrates else self._begin()
         try:
             last = self._watch(begun, progress)
             if last is None:
@@ -88,7 +88,7 @@ class LiveRun:
         except errors.LiveMigrationAborted:
             self._resume()
             raise
-        side = self._seen().side
+        side = self._look_at_domain().side
         if (
             side is not GuestSide.LEFT
         ):  # a guest that is off may have switched itself off here, with the only whole disk
@@ -106,7 +106,7 @@ class LiveRun:
         """
         if self._hold is None or self._hold.is_written():
             return False
-        return self._seen().side is GuestSide.PAUSED_BY_MIGRATION
+        return self._look_at_domain().side is GuestSide.PAUSED_BY_MIGRATION
 
     def _handing_over(self) -> LiveOutcome:
         return LiveOutcome(arrives_paused=True, seconds=time.monotonic() - self._started, handing_over=True)
@@ -148,7 +148,10 @@ class LiveRun:
         try:
             begun.result()
         except errors.HypervisorError as error:
-            if not isinstance(error, errors.HypervisorUnavailable) and self._seen().side is GuestSide.POST_COPY_FAILED:
+            if (
+                not isinstance(error, errors.HypervisorUnavailable)
+                and self._look_at_domain().side is GuestSide.POST_COPY_FAILED
+            ):
                 raise errors.PostCopyFailed(str(error)) from error
             raise
 
@@ -159,9 +162,9 @@ class LiveRun:
     ) -> LivePhase | None:
         """Returns the last phase, once libvirt no longer works on the migration; None: the guest is handed over."""
         phase, is_forced, seen = LivePhase.PREPARING, False, _Seen(GuestSide.RUNNING, True, {})
-        while not (begun.done() if begun is not None else not self._seen().migrates):
+        while not (begun.done() if begun is not None else not self._look_at_domain().migrates):
             try:
-                now = self._seen()
+                now = self._look_at_domain()
             except errors.GuestBusy:
                 continue  # libvirt has waited for the job
             except errors.HypervisorUnavailable:
@@ -199,7 +202,7 @@ class LiveRun:
             _wait(begun, _LOOKS)
         return False
 
-    def _seen(self) -> _Seen:
+    def _look_at_domain(self) -> _Seen:
         with self._host.connection("Watching the live migration", domain_name(self._uuid)) as connection:
             domain = require(connection, self._uuid)
             side = sides.side_of(domain)

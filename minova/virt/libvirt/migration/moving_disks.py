@@ -131,7 +131,7 @@ class MovingDisks:
             described = bounds.formats({file.name: file.format for file in files}, encrypted=passphrase is not None)
             formats = self._begin(instance, host, attempt, export, described)
             for file in (msgspec.structs.replace(file, format=formats.get(file.name)) for file in files):
-                path = folder / libvirt_files.arriving(_plain(file.name), attempt)
+                path = folder / libvirt_files.arriving(_checked_name(file.name), attempt)
                 if not path.exists():
                     self._require_room(what, file)
                     finish = lambda part, file=file: self._finish(part, file, base, bounds, passphrase)  # noqa: E731
@@ -175,12 +175,12 @@ class MovingDisks:
             )
             opened = self._begin(instance, host, attempt, source.export, described)
             for file in files:
-                path = folder / _plain(file.name)
+                path = folder / _checked_name(file.name)
                 if not path.exists():
                     self._require_room(what, file)
                     fetch(path, source.export, file, key, self._disks.share_written, check)
             for name, size in source.sizes.items():
-                path = folder / _plain(name)
+                path = folder / _checked_name(name)
                 if not path.exists():
                     self._disks.require_room_for(size, what)
                     self._make_target(path, opened[name], size, source.export, base, passphrase)
@@ -362,7 +362,7 @@ def _require_own(owner: OwnerFile, host: str, attempt: int) -> DiskOwner:
     return entry
 
 
-def _plain(name: str) -> str:
+def _checked_name(name: str) -> str:
     """Returns the name of a file in the folder. Raises HypervisorError for a name that leads elsewhere."""
     if name in {"", ".", "..", disk_owner.OWNER} or "/" in name or name.endswith(".part"):
         raise HypervisorError(f"The source serves a file {name!r}, which no guest has")

@@ -164,7 +164,7 @@ class OwnerFile:
         if inode(self._folder / ROOT_DISK) is None:
             return False
         owner = self.read()
-        if owner is None or not _made(self._folder, owner):
+        if owner is None or not _has_own_disk(self._folder, owner):
             raise HypervisorError(f"Whose the disks in {self._folder} are is not recorded: they are left as they are")
         if owner.taken_from is None and (owner.host == host or owner.host in former_hosts):
             if owner.host == host and owner.attempt > old_attempt:
@@ -201,7 +201,7 @@ class OwnerFile:
         entry, root = self.read(), inode(self._folder / ROOT_DISK)
         if entry is None:
             self.write(DiskOwner(host=host, attempt=UNKNOWN_ATTEMPT, disk=root, formats=formats))
-        elif _made(self._folder, entry):
+        elif _has_own_disk(self._folder, entry):
             self.write(msgspec.structs.replace(entry, host=host, formats={**formats, **entry.formats}))
         else:
             self.write(
@@ -235,10 +235,10 @@ class OwnerFile:
     def is_of(self, host: str) -> bool:
         """Whether this host made the existing disks."""
         owner = self.read()
-        return owner is not None and owner.host == host and _made(self._folder, owner)
+        return owner is not None and owner.host == host and _has_own_disk(self._folder, owner)
 
 
-def _made(folder: Path, owner: DiskOwner) -> bool:
+def _has_own_disk(folder: Path, owner: DiskOwner) -> bool:
     """Whether the existing root disk is the one that the owner made, or the one that it had to replace."""
     root_inode = inode(folder / ROOT_DISK)
     return owner.disk is None or root_inode is None or root_inode == owner.disk or _is_former(root_inode, owner)
@@ -253,7 +253,7 @@ def _formats_now(folder: Path, owner: DiskOwner) -> dict[str, str]:
     QEMU would trust a header that the guest has written (CVE-2015-7548).
     """
     if not _is_former(inode(folder / ROOT_DISK), owner):
-        return owner.formats if _made(folder, owner) else {}
+        return owner.formats if _has_own_disk(folder, owner) else {}
     former = owner.former
     assert former is not None
     # Successors have these names until all of them are complete.

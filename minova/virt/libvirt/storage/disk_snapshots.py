@@ -73,18 +73,18 @@ class DiskSnapshots:
 
     def has_kept(self, instance_uuid: str) -> bool:
         """Whether there are writes beside the disk that no record explains."""
-        return bool(self._kept(instance_uuid))
+        return bool(self._kept_overlays(instance_uuid))
 
     def require_none_kept(self, instance_uuid: str, host: str) -> None:
         """Raises HypervisorError if writes that are in no disk would be lost with the folder when the guest leaves this host."""
-        kept_snapshots = self._kept(instance_uuid)
+        kept_snapshots = self._kept_overlays(instance_uuid)
         if kept_snapshots and not self._disks.has_other_hosts(host):
             raise HypervisorError(
                 f"Writes of instance {instance_uuid} may be in {kept_snapshots[0]} alone. Compare it with the disk (qemu-img compare), and remove "
                 "it once it is not needed"
             )
 
-    def _kept(self, instance_uuid: str) -> list[Path]:
+    def _kept_overlays(self, instance_uuid: str) -> list[Path]:
         return sorted(self._disks.folder(instance_uuid).glob(KEPT_OVERLAYS))
 
     def open_ones(self) -> tuple[str, ...]:

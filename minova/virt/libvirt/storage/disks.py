@@ -243,7 +243,7 @@ class Disks(OwnedFolders):
         with (
             disk_full(what),
             disk_owner.locked(folder, make=True) as owner,
-            _taken(owner, entry) as (taken, renames),
+            _taking_over(owner, entry) as (taken, renames),
         ):
             self.share(folder, base)
             record_inode = lambda disk: owner.write(msgspec.structs.replace(taken, disk=disk))  # noqa: E731
@@ -435,7 +435,7 @@ class Disks(OwnedFolders):
 
 
 @contextmanager
-def _taken(owner: OwnerFile, entry: DiskOwner) -> Iterator[tuple[DiskOwner, Callable[[], None]]]:
+def _taking_over(owner: OwnerFile, entry: DiskOwner) -> Iterator[tuple[DiskOwner, Callable[[], None]]]:
     """Yields the entry as written, and a function to call before the first disk is renamed. After an error before that, this host's record
     of the former disks is there again.
     """

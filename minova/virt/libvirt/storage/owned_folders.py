@@ -33,7 +33,7 @@ class OwnedFolders(GuestFolders):
 
     def recognise(self, former_hosts: frozenset[str]) -> None:
         """Earlier names of this host, which may be in records of its disks. Another host may have one of them now: what tells the two
-        apart is the row of the server (`own_renamed`, `settled_record`, `_kept`).
+        apart is the row of the server (`own_renamed`, `settled_record`, `_reason_to_keep`).
         """
         self._former_hosts = former_hosts
 
@@ -171,7 +171,7 @@ class OwnedFolders(GuestFolders):
         folder = self.folder(instance_uuid)
         try:
             with disk_owner.locked(folder) as owner:
-                kept = self._kept(instance_uuid, owner, host, row)
+                kept = self._reason_to_keep(instance_uuid, owner, host, row)
                 if owner.is_taken_over(host) and (row.undone or row.host != host):
                     LOG.info("The files in %s go back to the host of the evacuated server", folder)
                     owner.give_back()
@@ -190,7 +190,7 @@ class OwnedFolders(GuestFolders):
         """Whether other hosts keep disks in this folder. This one under a name of before is no other."""
         return bool(disk_owner.other_hosts(self.path, host) - self._former_hosts)
 
-    def _kept(self, instance_uuid: str, owner: OwnerFile, host: str, row: RowHost) -> str | None:
+    def _reason_to_keep(self, instance_uuid: str, owner: OwnerFile, host: str, row: RowHost) -> str | None:
         """Returns why the files must stay; None if they may be removed. Raises HypervisorError if that is unknown
         now.
         """

@@ -192,7 +192,7 @@ def _refused(what: str) -> HypervisorError:
     )
 
 
-def _taken(element: ET.Element | None, children: Tree) -> ET.Element | None:
+def _copy_with_children(element: ET.Element | None, children: Tree) -> ET.Element | None:
     """Returns a copy. Raises HypervisorError if it has other children."""
     if element is None:
         return None
@@ -201,7 +201,7 @@ def _taken(element: ET.Element | None, children: Tree) -> ET.Element | None:
     for child in element:
         if child.tag not in children:
             raise _refused(f"{child.tag} in {element.tag}")
-        taken = _taken(child, children[child.tag])
+        taken = _copy_with_children(child, children[child.tag])
         if taken is not None:
             clone.append(taken)
     return clone
@@ -219,22 +219,22 @@ def _sysinfo(element: ET.Element | None) -> ET.Element | None:
     """Another type than smbios reads files of the host."""
     if element is not None and element.get("type") != "smbios":
         raise _refused(f"sysinfo {element.get('type')}")
-    return _taken(element, _SMBIOS)
+    return _copy_with_children(element, _SMBIOS)
 
 
 _TAKEN: dict[str, Callable[[ET.Element | None], ET.Element | None]] = {
-    "currentMemory": lambda element: _taken(element, {}),
-    "cpu": lambda element: _taken(element, _CPU),
+    "currentMemory": lambda element: _copy_with_children(element, {}),
+    "cpu": lambda element: _copy_with_children(element, _CPU),
     "features": _features,
-    "clock": lambda element: _taken(element, _CLOCK),
-    "pm": lambda element: _taken(element, _POWER),
+    "clock": lambda element: _copy_with_children(element, _CLOCK),
+    "pm": lambda element: _copy_with_children(element, _POWER),
     "sysinfo": _sysinfo,
 }
 
 
 def _system(element: ET.Element | None, own: ET.Element | None, name: str) -> ET.Element | None:
     """libvirt has written into the source's domain which firmware it has chosen, and where the variables are."""
-    system = _taken(element, _SYSTEM)
+    system = _copy_with_children(element, _SYSTEM)
     if system is None:
         return None
     for tag in _OWN_BOOT:
@@ -325,7 +325,7 @@ def _show(device: ET.Element, source: ET.Element, seen: _Seen) -> None:
             _add_model(child, original)
             _replace(device, tag, child)
     _show_virtio(device, source.find("driver"))
-    _replace(device, "address", _taken(source.find("address"), {"zpci": {}}))
+    _replace(device, "address", _copy_with_children(source.find("address"), {"zpci": {}}))
 
 
 def _add_model(target: ET.Element, source: ET.Element) -> None:

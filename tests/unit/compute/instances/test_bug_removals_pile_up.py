@@ -3,14 +3,14 @@
 from minova.compute.instances.workers import REMOVALS
 from minova.objects.servers.states import VmState
 from tests.fakes.computes import CTX, NODE, wait_until
-from tests.unit.compute.instances.test_workers import Gate, boot, threaded
+from tests.unit.compute.instances.test_workers import CallGate, boot, threaded
 
 
 def test_a_removal_asked_for_many_times_holds_up_no_other() -> None:
     with threaded(max_concurrent_builds=1) as (manager, conductor, hypervisor):
         boot(manager, conductor, "other")
         wait_until(lambda: conductor.instances["other"].vm_state is VmState.ACTIVE)
-        gate = hypervisor.on_call = Gate()
+        gate = hypervisor.on_call = CallGate()
         boot(manager, conductor, "slow")
         wait_until(lambda: gate.inside == 1)
         conductor.begin_delete("slow")

@@ -17,7 +17,7 @@ from tests.fakes.conductor import FakeConductor
 from tests.fakes.hypervisor import Hypervisor
 
 
-class Gate:
+class CallGate:
     """A hypervisor's operation at which threads wait, and are counted."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ def boot(manager: ComputeManager, conductor: FakeConductor, *uuids: str) -> None
 @pytest.mark.parametrize(("option", "at_once"), [(2, 2), (0, 6)])
 def test_no_more_builds_at_once_than_configured(option: int, at_once: int) -> None:
     with threaded(max_concurrent_builds=option) as (manager, conductor, hypervisor):
-        gate = hypervisor.on_call = Gate()
+        gate = hypervisor.on_call = CallGate()
         boot(manager, conductor, *"abcdef")
         wait_until(lambda: gate.inside == at_once)
         time.sleep(0.05)  # another build would begin meanwhile
@@ -77,7 +77,7 @@ def test_a_removal_waits_for_the_build_of_its_own_instance_but_for_no_other() ->
     with threaded(max_concurrent_builds=1) as (manager, conductor, hypervisor):
         boot(manager, conductor, "other")
         wait_until(lambda: conductor.instances["other"].vm_state is VmState.ACTIVE)
-        gate = hypervisor.on_call = Gate()
+        gate = hypervisor.on_call = CallGate()
         boot(manager, conductor, "slow")
         wait_until(lambda: gate.inside == 1)
         for uuid in ("slow", "other"):
@@ -93,7 +93,7 @@ def test_a_removal_waits_for_the_build_of_its_own_instance_but_for_no_other() ->
 
 def test_stop_lets_a_running_build_end_and_begins_no_other() -> None:
     with threaded(max_concurrent_builds=1) as (manager, conductor, hypervisor):
-        gate = hypervisor.on_call = Gate()
+        gate = hypervisor.on_call = CallGate()
         boot(manager, conductor, "running", "waiting")
         wait_until(lambda: gate.inside == 1)
         threading.Timer(0.1, gate.open).start()

@@ -3,7 +3,7 @@ import pytest
 
 from minova.conductor.servers.create import hostname_of, instance_row, spec_of
 from minova.hardware.demands import host_needs
-from minova.hardware.guest.features import HardwareRequest
+from minova.hardware.guest.features import FlavorAndImage
 from minova.objects.requests.server_request import HostNeeds
 from tests.functional.conductor.conductor_harness import CTX, IMAGE, request
 
@@ -48,7 +48,7 @@ def test_the_conductor_takes_the_needs_that_the_api_has_derived() -> None:
 def test_a_request_of_an_older_api_gets_the_same_spec() -> None:
     image = msgspec.structs.replace(IMAGE, properties={"hw_disk_bus": "scsi", "hw_numa_nodes": "1"})
     older = request(image=image)
-    newer = msgspec.structs.replace(older, needs=host_needs(HardwareRequest(older.flavor, image), []))
+    newer = msgspec.structs.replace(older, needs=host_needs(FlavorAndImage(older.flavor, image), []))
     assert spec_of(CTX, older) == spec_of(CTX, newer)
     assert spec_of(CTX, older).numa_topology is not None
 

@@ -6,8 +6,8 @@ from minova.errors import BadRequest
 from minova.hardware import errors
 from minova.hardware.guest.features import (
     AGREEMENTS,
+    FlavorAndImage,
     GuestFeatures,
-    HardwareRequest,
     guest_features,
     traits_of_features,
 )
@@ -20,7 +20,7 @@ def flavor(specs: dict[str, str]) -> Flavor:
 
 
 def require_agreement(flavor: Flavor, properties: dict[str, str]) -> None:
-    guest = HardwareRequest(flavor, Image(id="i", properties=properties))
+    guest = FlavorAndImage(flavor, Image(id="i", properties=properties))
     for check in AGREEMENTS:
         check(guest)
 

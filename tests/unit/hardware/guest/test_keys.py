@@ -11,7 +11,7 @@ import pytest
 from minova import errors
 from minova.hardware.cpu_policy import realtime_cpus
 from minova.hardware.demands import host_needs, require_agreement_of
-from minova.hardware.guest.features import HardwareRequest
+from minova.hardware.guest.features import FlavorAndImage
 from minova.hardware.guest.keys import FLAVOR_KEYS, IMAGE_KEYS, Fate, KeyEntry, require_served
 from minova.hardware.guest.partner_keys import ONLY_WITH
 from minova.objects.actions.rescue import rescue_device
@@ -277,7 +277,7 @@ def outcome(specs: Pairs, properties: Pairs) -> tuple[Any, ...]:
         BootFile(id=properties[key]) if key in properties else None for key in ("kernel_id", "ramdisk_id")
     )
     image = Image(id="i", properties=dict(properties), kernel=kernel, ramdisk=ramdisk)
-    guest = HardwareRequest(flavor, image)
+    guest = FlavorAndImage(flavor, image)
     require_agreement_of(guest)
     needs = host_needs(guest, ALIASES)
     numa = needs.numa_topology

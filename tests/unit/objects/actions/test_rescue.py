@@ -4,7 +4,7 @@ import pytest
 
 from minova.errors import BadRequest
 from minova.hardware.demands import require_agreement_of
-from minova.hardware.guest.features import HardwareRequest
+from minova.hardware.guest.features import FlavorAndImage
 from minova.objects.actions.rescue import first_image_of, is_of_same_system, rescue_device
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
@@ -56,6 +56,6 @@ def test_the_first_image_of_a_line_goes_with_its_snapshots() -> None:
 )
 def test_bug_an_image_was_refused_at_the_creation_for_keys_of_its_rescue(key: str, value: str) -> None:
     flavor = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=64, root_gb=1)
-    require_agreement_of(HardwareRequest(flavor, Image(id="i", properties={key: value})))
+    require_agreement_of(FlavorAndImage(flavor, Image(id="i", properties={key: value})))
     with pytest.raises(BadRequest, match=rf"'{value}' is not supported \({key} of the image\)"):
         rescue_device({key: value})

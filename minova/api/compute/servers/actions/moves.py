@@ -20,7 +20,7 @@ from minova.db.api_queries import services as read_services
 from minova.db.api_queries.instances import InstanceRow
 from minova.db.servers import instances
 from minova.hardware.demands import host_needs, require_agreement_of_change
-from minova.hardware.guest.features import HardwareRequest
+from minova.hardware.guest.features import FlavorAndImage
 from minova.hardware.guest.keys import require_served
 from minova.hardware.guest.secret_rules import require_same_encryption
 from minova.objects.actions.action import Arguments
@@ -77,8 +77,8 @@ def _resize(
     instance = instances.by_uuids(session, [row.uuid], networks=False)[row.uuid]
     _check_sizes(instance.flavor, flavor)
     require_served(flavor.extra_specs, {})
-    guest = HardwareRequest(flavor, instance.image)
-    require_agreement_of_change(HardwareRequest(instance.flavor, instance.image), guest)
+    guest = FlavorAndImage(flavor, instance.image)
+    require_agreement_of_change(FlavorAndImage(instance.flavor, instance.image), guest)
     require_same_encryption(instance, flavor)
     host_needs(guest, api.conf.pci.alias)
     move_request = MoveRequest(

@@ -22,7 +22,7 @@ from minova.codecs import Decoder
 from minova.db.api_queries.instances import InstanceRow
 from minova.db.servers import instances
 from minova.hardware.demands import host_needs, require_agreement_of
-from minova.hardware.guest.features import HardwareRequest
+from minova.hardware.guest.features import FlavorAndImage
 from minova.hardware.guest.keys import require_served
 from minova.objects.actions.action import Arguments
 from minova.objects.actions.rebuild import REBUILD, RebuildArguments, RebuiltServer
@@ -144,14 +144,14 @@ def _check_image(api: ComputeApiCollaborators, session: Session, row: InstanceRo
             f"Flavor {row.flavor.name} is too small for requested image {image.id}: {'; '.join(faults)}."
         )
     require_served({}, image.properties, beside=row.flavor.extra_specs)
-    guest = HardwareRequest(row.flavor, image)
+    guest = FlavorAndImage(row.flavor, image)
     require_agreement_of(guest)
     needs = host_needs(guest, api.conf.pci.alias)
     former = instances.by_uuids(session, [row.uuid], networks=False)[row.uuid].image
     if former is None and image.id == row.image_ref:
         return
     # The properties of the server's own image may have changed since its last build.
-    if HardwareRequest(row.flavor, former).numa_topology != needs.numa_topology:
+    if FlavorAndImage(row.flavor, former).numa_topology != needs.numa_topology:
         raise errors.BadRequest(
             "An instance's NUMA topology cannot be changed as part of a rebuild. The image provided is invalid for this instance."
         )

@@ -110,7 +110,7 @@ def change_group(
     Raises BadRequest if a port cannot have groups.
     """
     require_neutron(api, row)
-    group_id = _named(api, call, row.project_id, name)
+    group_id = _group_named(api, call, row.project_id, name)
     change_count = 0
     for port_id in port_ids:
         change_count += _change(api, call, port_id, partial(_added if adding else _removed, group_id))
@@ -119,7 +119,7 @@ def change_group(
     _look_again(api, call, row)
 
 
-def _named(api: ComputeApiCollaborators, call: Call, project_id: str, name: str) -> str:
+def _group_named(api: ComputeApiCollaborators, call: Call, project_id: str, name: str) -> str:
     """Returns the id of a group. As in Nova, looks for the id first, then for the name among the groups of
     the project.
     """

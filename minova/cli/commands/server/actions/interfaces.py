@@ -27,7 +27,7 @@ def _add_tag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tag", metavar="TAG", help="of the interface")
 
 
-def _wanted(parsed_args: argparse.Namespace, **fields: Any) -> Json:
+def _attachment(parsed_args: argparse.Namespace, **fields: Any) -> Json:
     return {"interfaceAttachment": fields | ({"tag": parsed_args.tag} if parsed_args.tag else {})}
 
 
@@ -44,7 +44,7 @@ class ServerAddNetwork(Command):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         server = find.server(self.client, parsed_args.server)
         network = find.network(self.client, parsed_args.network)
-        self.client.post(interfaces_path(server), _wanted(parsed_args, net_id=network["id"]))
+        self.client.post(interfaces_path(server), _attachment(parsed_args, net_id=network["id"]))
 
 
 class ServerAddPort(Command):
@@ -60,7 +60,7 @@ class ServerAddPort(Command):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         server = find.server(self.client, parsed_args.server)
         port = find.port(self.client, parsed_args.port)
-        self.client.post(interfaces_path(server), _wanted(parsed_args, port_id=port["id"]))
+        self.client.post(interfaces_path(server), _attachment(parsed_args, port_id=port["id"]))
 
 
 class ServerAddFixedIp(ShowOne):
@@ -79,7 +79,7 @@ class ServerAddFixedIp(ShowOne):
         network = find.network(self.client, parsed_args.network)
         address = parsed_args.fixed_ip_address
         fixed = {"fixed_ips": [{"ip_address": address}]} if address else {}
-        answer = self.client.post(interfaces_path(server), _wanted(parsed_args, net_id=network["id"], **fixed))
+        answer = self.client.post(interfaces_path(server), _attachment(parsed_args, net_id=network["id"], **fixed))
         attachment = answer["interfaceAttachment"]
         addresses = [
             f"ip_address='{fixed_ip['ip_address']}', subnet_id='{fixed_ip['subnet_id']}'"

@@ -84,7 +84,7 @@ def networks_of(client: Client, parsed_args: argparse.Namespace) -> list[Json] |
     words = [each for each in nic_options if isinstance(each, str)]
     if words and len(nic_options) > 1:
         raise UsageError(f"A server with networks '{words[0]}' has no other --network, --port or --nic.")
-    return words[0] if words else [_found(client, each) for each in nic_options] or None
+    return words[0] if words else [_network_of(client, each) for each in nic_options] or None
 
 
 def version_of(networks: list[Json] | str | None) -> str | None:
@@ -94,7 +94,7 @@ def version_of(networks: list[Json] | str | None) -> str | None:
     return TAGS_SINCE if any("tag" in each for each in networks or ()) else None
 
 
-def _found(client: Client, nic_option: dict[str, str]) -> Json:
+def _network_of(client: Client, nic_option: dict[str, str]) -> Json:
     tag = {"tag": nic_option["tag"]} if "tag" in nic_option else {}
     if "port-id" in nic_option:
         return {"port": find.port(client, nic_option["port-id"])["id"], **tag}
