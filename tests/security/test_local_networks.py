@@ -3,6 +3,7 @@ namespaces. tests/integration/virt has the same parts with real guests.
 """
 
 import contextlib
+import re
 import socket
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from minova.objects.guests.guest_metadata import ADDRESS
 from minova.virt.namespaces.kernel import within
 from minova.virt.namespaces.namespaces import ROUNDS, NetworkNamespaces
 from minova.virt.namespaces.network import GuestInterface, HostSubnet, LocalNetwork
-from minova.virt.namespaces.rules import CONNECTIONS_OF_A_PORT
+from minova.virt.namespaces.rules import CONNECTIONS_OF_A_PORT, CONNECTIONS_OF_A_RESOLVER
 from tests.servers.veth_host import VethGuest, VethHost
 
 pytestmark = pytest.mark.timeout(120)
@@ -423,4 +424,72 @@ def _hold_while_rules_are_made_again(
         for _ in range(ROUNDS):  # the rules are made again meanwhile
             assert networks.broken() == {}
         assert int(attacker.python(HOLD, ADDRESS, "80", *addresses[:2])) == 0
+        holding.communicate()
+
+
+# Asks a resolver for names by TCP, each on a connection of its own that it keeps, and prints how many were answered.
+RESOLVE = """
+import os, socket, struct, sys
+held = []
+for number in range(int(sys.argv[2])):
+    client = socket.create_connection((sys.argv[1], 53), 3)
+    client.settimeout(3)
+    name = bytes([12]) + os.urandom(6).hex().encode() + b"\\x07example\\x00"
+    asked = struct.pack("!HHHHHH", number, 0x100, 1, 0, 0, 0) + name + struct.pack("!HH", 1, 1)
+    try:
+        client.sendall(struct.pack("!H", len(asked)) + asked)
+        if client.recv(100):
+            held.append(client)
+    except OSError:
+        pass
+print(len(held), flush=True)
+sys.stdin.read()
+"""
+# Knows no name, and answers so by TCP, for as long as it is asked.
+NAME_SERVER = """
+import socket, struct, sys, threading
+def answer(client):
+    while size := client.recv(2):
+        asked = client.recv(*struct.unpack("!H", size))
+        told = asked[:2] + b"\\x81\\x80" + asked[4:6] + bytes(6) + asked[12:]
+        client.sendall(struct.pack("!H", len(told)) + told)
+with socket.create_server((sys.argv[1], 53)) as server:
+    print("listening", flush=True)
+    while True:
+        threading.Thread(target=answer, args=(server.accept()[0],), daemon=True).start()
+"""
+
+
+@pytest.fixture
+def name_server(host: VethHost) -> Iterator[None]:
+    """Answers at the address that the resolver of the host asks."""
+    asked = re.findall(r"^nameserver ([\d.]+)$", Path("/etc/resolv.conf").read_text(), re.MULTILINE)
+    if not asked:
+        pytest.skip("this host asks no name server by IPv4")
+    host.run("ip", "link", "set", "lo", "up")
+    host.run("ip", "address", "add", f"{asked[0]}/32", "dev", "lo")
+    command = ["ip", "netns", "exec", host.name, sys.executable, "-c", NAME_SERVER, asked[0]]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == "listening\n"
+        yield
+        server.kill()
+
+
+@pytest.mark.usefixtures("name_server")
+def test_bug_guest_held_all_connections_of_the_resolver_of_its_host(
+    host: VethHost, networks: NetworkNamespaces
+) -> None:
+    """The resolvers of all networks ask the one of the host, by TCP for each guest that asks by TCP. It took 20."""
+    for network_id in (OURS, THEIRS):
+        add(host, networks, network_id)
+    attacker = host.guest(OURS, OUR_MAC, "10.9.0.10/24", RANGE.gateway)
+    other = host.guest(THEIRS, THEIR_MAC, "10.9.0.5/24", RANGE.gateway)
+    command = ["ip", "netns", "exec", attacker.name, sys.executable, "-c", RESOLVE, RANGE.gateway, "20"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holding:
+        assert holding.stdout is not None
+        assert int(holding.stdout.readline()) == CONNECTIONS_OF_A_RESOLVER
+        assert other.python(RESOLVE, RANGE.gateway, "1").strip() == "1"
+        networks.ensure(networks.records()[OURS].network)
+        assert attacker.python(RESOLVE, RANGE.gateway, "1").strip() == "0", "the rules are made again with their counts"
         holding.communicate()

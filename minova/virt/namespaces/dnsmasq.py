@@ -13,12 +13,15 @@ import signal
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from minova.objects.guests.guest_metadata import ADDRESS
 from minova.objects.network.guest_names import DOMAIN
 from minova.objects.network.network import STATEFUL
+from minova.virt.namespaces.kernel import run
 from minova.virt.namespaces.network import GUESTS, UPLINK, GuestInterface, HostSubnet, LocalNetwork, NetworkRecord
+from minova.virt.namespaces.rules import CONNECTIONS_OF_A_RESOLVER
 
 CONFIGURATION, PID = "dnsmasq.conf", "dnsmasq.pid"
 HOSTS, OPTIONS, NAMES = "dnsmasq.hosts", "dnsmasq.options", "dnsmasq.names"
@@ -176,7 +179,13 @@ def _names(host: GuestInterface) -> Iterator[str]:
         yield f"{address} {host.full_name}"
 
 
-def of_host(folder: Path) -> dict[str, str]:
+@cache
+def takes_more_connections() -> bool:
+    """Whether this dnsmasq can take more than 20 TCP connections, as 2.90 and later ones do."""
+    return "--max-tcp-connections" in run(["dnsmasq", "--help"])
+
+
+def of_host(folder: Path, *, more_connections: bool = False) -> dict[str, str]:
     """Returns the files of the resolver of the host. It asks whatever the host asks, and listens on the links alone."""
     lines = [
         f"interface={UPLINK}*",
@@ -188,6 +197,8 @@ def of_host(folder: Path) -> dict[str, str]:
         # Each network has a cache of its own. One cache of all would show what guests of others have asked for.
         "cache-size=0",
         "dns-forward-max=10000",
+        # For a hundred networks, each with all that it may have.
+        *([f"max-tcp-connections={100 * CONNECTIONS_OF_A_RESOLVER}"] if more_connections else []),
         f"pid-file={folder / PID}",
     ]
     return {CONFIGURATION: _text(lines)}

@@ -74,8 +74,10 @@ class HostRules:
         if not served:
             dnsmasq.stop(self._resolver)
             shutil.rmtree(self._resolver, ignore_errors=True)
-        elif dnsmasq.running(self._resolver) is None:
-            write_files(self._resolver, dnsmasq.of_host(self._resolver))
+            return
+        files = dnsmasq.of_host(self._resolver, more_connections=dnsmasq.takes_more_connections())
+        if write_files(self._resolver, files) or dnsmasq.running(self._resolver) is None:
+            dnsmasq.stop(self._resolver)
             run(dnsmasq.command(self._resolver))
 
     def _zones(self) -> dict[str, int]:

@@ -14,6 +14,9 @@ from minova.virt.namespaces.network import PORT as INTO_BRIDGE
 TABLE = "minova"
 # The most connections that one interface has to the metadata service, whatever its addresses. More are refused.
 CONNECTIONS_OF_A_PORT = 64
+# The most TCP connections that the resolver of a network has to the one of the host, which takes a number of them from all networks.
+# Each is there for as long as a guest keeps its own.
+CONNECTIONS_OF_A_RESOLVER = 4
 # Interfaces of a network that have such connections at one time: more than it may have connections. The kernel makes room for
 # so many at once.
 _ASKING = 512
@@ -24,8 +27,8 @@ _LINK_LOCAL = "169.254.0.0/16"
 
 
 def of_network(record: NetworkRecord) -> str:
-    """Returns the rules in the namespace of a network. They keep the set `asking` with its counts: a new set would let
-    each interface have its connections once more.
+    """Returns the rules in the namespace of a network. They keep the sets `asking` and `resolving` with their counts: new sets would let
+    each interface, and the resolver, have their connections once more.
     """
     network = record.network
     every, routed = ([each.cidr for each in part] for part in (network.routed + network.linked, network.routed))
@@ -52,15 +55,19 @@ def of_network(record: NetworkRecord) -> str:
     if routed and network.reachable:
         incoming += [f"{host} ip daddr {_set(gateways)} icmp type echo-request accept"]
         forwarded += [f"{host} oifname {GUESTS} ip daddr {_set(routed)} accept"]
+    asks = f"oifname {HOST} ip daddr {record.host_end} tcp dport 53 ct state new"
+    too_many = f"add @resolving {{ ip daddr ct count over {CONNECTIONS_OF_A_RESOLVER} }} reject with tcp reset"
     # The guests of a reachable network see their gateway in place of the host, whose link-local address they could not
     # answer.
     translated = [f"oifname {HOST} masquerade", f"iifname {HOST} oifname {GUESTS} masquerade"]
     return f"table inet {TABLE}\nflush table inet {TABLE}\n" + _declared(
         "inet",
         asking,
+        "set resolving { type ipv4_addr; flags dynamic; size 2; }",
         *_neighbours(network),
         _chain("input", "filter hook input priority filter; policy drop;", incoming),
         _chain("forward", "filter hook forward priority filter; policy drop;", forwarded),
+        _chain("output", "filter hook output priority filter; policy accept;", [f"{asks} {too_many}"]),
         _chain("postrouting", "nat hook postrouting priority srcnat;", translated),
     )
 

@@ -68,6 +68,6 @@ def test_bug_a_set_in_each_namespace_took_two_megabytes_of_the_kernel() -> None:
     subnet = HostSubnet(cidr="10.0.0.0/24", gateway="10.0.0.1")
     network = LocalNetwork(network_id=str(uuid.uuid4()), subnets=(subnet,))
     text = rules.of_network(NetworkRecord(network=network, index=0, mac=network.mac))
-    assert 0 < sum(map(int, re.findall(r"size (\d+)", text))) <= 1024
+    assert 0 < sum(map(int, re.findall(r"size (\d+)", text))) <= 1100
     of_host = shares.of_host(1 << 18)
     assert 0 < sum(map(int, re.findall(r"size (\d+)", of_host))) <= 1 << 17
