@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 
 from minova.concurrency import threads
-from tests import hangs, limits, locks, policies, routers, statements
+from tests import hangs, limits, locks, nightly, policies, routers, statements
 from tests.distribution import Distribution
 from tests.servers.authority import Authority
 from tests.servers.galera import Galera
@@ -42,6 +42,18 @@ routers.share()
 threads.use_native()
 
 BUILD_GUEST = Path(__file__).parents[1] / "tools" / "build-guest"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    nightly.add_option(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    nightly.configure(config)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    nightly.skip(config, items)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -136,8 +136,7 @@ def test_servers_flavors_and_images(cluster: Cluster, tmp_path: Path) -> None:
     assert [service["Binary"] for service in services] == ["nova-compute"]
 
 
-# Its commands are among those of tests/integration/keystone/commands.py, which run by day.
-@pytest.mark.skipif(os.environ.get("MINOVA_TABLE") != "all", reason="nightly: MINOVA_TABLE, it takes a minute")
+@pytest.mark.nightly("tests/integration/keystone/commands.py has its commands")
 @pytest.mark.parametrize("cluster", [{"reclaim_instance_interval": 3600}], indirect=True)
 def test_server_actions(cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "clouds.yaml").write_text(CLOUDS.format(url=cluster.url))

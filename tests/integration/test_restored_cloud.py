@@ -18,7 +18,6 @@ from tests.waiting import wait_for
 pytestmark = pytest.mark.timeout(900)
 HOST = "hv1"
 PAGE = Path(__file__).parents[2] / "docs/operators/backup.md"
-ALL = os.environ.get("MINOVA_RESTORES") == "all"
 CONTROLLERS = ("api", "scheduler", "conductor")
 
 
@@ -58,13 +57,9 @@ class Shell:
         "postgresql",
         pytest.param(
             "mariadb",
-            marks=pytest.mark.skipif(
-                not ALL, reason="nightly: it needs mariadb-client, which tools/setup packages installs"
-            ),
+            marks=pytest.mark.nightly("it needs mariadb-client, which tools/setup packages installs"),
         ),
-        pytest.param(
-            "sqlite", marks=pytest.mark.skipif(not ALL, reason="nightly: as PostgreSQL, but for its commands")
-        ),
+        pytest.param("sqlite", marks=pytest.mark.nightly("as PostgreSQL, but for its commands")),
     ]
 )
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:

@@ -1,6 +1,5 @@
 """Guests with encrypted disks and TPMs on real libvirt, QEMU and swtpm."""
 
-import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -246,7 +245,7 @@ def exports_tpm(driver: ComputeDriver, instance: Instance) -> bool:
     return tpm_files.BESIDE[TPM_2_0] in {file.name for file in export.files}
 
 
-@pytest.mark.skipif(os.environ.get("MINOVA_TABLE") != "all", reason="nightly: MINOVA_TABLE, it needs two boots")
+@pytest.mark.nightly("it needs two boots")
 def test_encrypted_disks_are_unreadable_without_their_secret(
     tmp_path: Path, libvirtd: Libvirtd, guest_image: Path
 ) -> None:

@@ -1,9 +1,5 @@
-"""Guests with encrypted disks and a TPM go from host to host: their files stay encrypted, and libvirt forgets their secrets.
+"""Guests with encrypted disks and a TPM go from host to host: their files stay encrypted, and libvirt forgets their secrets."""
 
-`MINOVA_MOVES=all` runs it (tools/check nightly): it needs boots.
-"""
-
-import os
 import secrets
 import subprocess
 from collections.abc import Callable
@@ -26,7 +22,7 @@ from tests.waiting import wait_for
 __all__ = ["make_pair"]
 pytestmark = [
     pytest.mark.timeout(900),
-    pytest.mark.skipif(os.environ.get("MINOVA_MOVES") != "all", reason="nightly: MINOVA_MOVES"),
+    pytest.mark.nightly("boots on two hosts; test_encrypted_guests.py has the rules of each host"),
 ]
 
 

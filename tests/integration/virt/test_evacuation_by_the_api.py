@@ -3,7 +3,6 @@
 MINOVA_TABLE=all tries both (tools/check nightly); otherwise shared storage.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -64,9 +63,7 @@ def hosts(
         yield Hosts(cloud, stack, guest_image, shared=request.param)
 
 
-LOCAL = pytest.param(
-    False, marks=pytest.mark.skipif(os.environ.get("MINOVA_TABLE") != "all", reason="nightly"), id="local"
-)
+LOCAL = pytest.param(False, marks=pytest.mark.nightly("a boot more"), id="local")
 
 
 @pytest.mark.parametrize("hosts", [pytest.param(True, id="shared"), LOCAL], indirect=True)

@@ -1,7 +1,4 @@
-"""Kills and cuts in a live migration of one guest, one after the other: after each the guest runs exactly once, where the resolver says.
-
-`MINOVA_MOVES=all` runs all of it.
-"""
+"""Kills and cuts in a live migration of one guest, one after the other: after each the guest runs exactly once, where the resolver says."""
 
 import os
 import signal
@@ -23,7 +20,6 @@ from tests.integration.virt.live_pair import Pair, Side, make_pair
 from tests.waiting import wait_for
 
 __all__ = ["make_pair"]
-IS_WHOLE = os.environ.get("MINOVA_MOVES") == "all"
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -130,7 +126,7 @@ def kill_at_switchover(pair: Pair) -> None:
     os.kill(libvirtd.pid, signal.SIGCONT)
 
 
-@pytest.mark.skipif(not IS_WHOLE, reason="each night")
+@pytest.mark.nightly("a minute and more of boots")
 def test_the_guest_runs_exactly_once_after_each_fault(make_pair: Callable[..., Pair]) -> None:
     pair = make_pair(live_migration_bandwidth=4)
     pair.boot()
@@ -184,7 +180,7 @@ def test_the_guest_runs_exactly_once_after_each_fault(make_pair: Callable[..., P
     counts_on(pair.two, pair)
 
 
-@pytest.mark.skipif(not IS_WHOLE, reason="each night")
+@pytest.mark.nightly("a minute and more of boots")
 def test_bug_a_guest_that_goes_off_has_not_arrived(make_pair: Callable[..., Pair]) -> None:
     """A process that has joined the migration has no answer of libvirt that says so."""
     pair = make_pair(live_migration_bandwidth=4)

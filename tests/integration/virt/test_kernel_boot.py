@@ -1,7 +1,6 @@
 """A real guest boots from the kernel and ramdisk of images, in place of its disk."""
 
 import hashlib
-import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -27,9 +26,7 @@ pytestmark = pytest.mark.timeout(900)
 # The first partition of the guest's disk, a file system of DOS.
 OFFSET = 2048 * 512
 MARK = "minova.booted=directly"
-NIGHTLY = pytest.mark.skipif(
-    os.environ.get("MINOVA_MOVES") != "all", reason="a whole cloud for two boots each: tools/check nightly"
-)
+NIGHTLY = pytest.mark.nightly("a whole cloud for two boots each")
 
 
 @pytest.fixture

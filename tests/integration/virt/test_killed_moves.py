@@ -1,8 +1,7 @@
 """A process dies in the middle of a move of a real guest, by the API: afterwards the guest runs exactly once, where its row says, from the
 disk and with the memory that it had, and nothing else is left.
 
-The cells are a part of the table of tests/faults/test_crash_table_of_moves.py, whose guests are not real. `MINOVA_MOVES=all` runs them
-(tools/check nightly).
+The cells are a part of the table of tests/faults/test_crash_table_of_moves.py, whose guests are not real.
 """
 
 import os
@@ -21,7 +20,9 @@ from tests.waiting import wait_for
 __all__ = ["make_moving_cloud"]
 pytestmark = [
     pytest.mark.timeout(1800),
-    pytest.mark.skipif(os.environ.get("MINOVA_MOVES") != "all", reason="nightly: MINOVA_MOVES"),
+    pytest.mark.nightly(
+        "kills at each step on real hosts; tests/faults/test_crash_table_of_moves.py has them on fake ones"
+    ),
 ]
 SOURCE, DESTINATION, CONDUCTOR = "source's compute", "destination's compute", "conductor"
 SOURCE_LIBVIRTD, DESTINATION_LIBVIRTD, REPLY = "source's libvirtd", "destination's libvirtd", "reply"

@@ -1,9 +1,5 @@
-"""Running guests migrate between two real hypervisors, with copied and with shared disks.
+"""Running guests migrate between two real hypervisors, with copied and with shared disks."""
 
-`MINOVA_MOVES=all` runs all of it.
-"""
-
-import os
 from collections.abc import Callable
 
 import libvirt
@@ -21,7 +17,6 @@ from tests.servers.authority import Authority
 from tests.waiting import wait_for
 
 __all__ = ["make_pair"]
-IS_WHOLE = os.environ.get("MINOVA_MOVES") == "all"
 pytestmark = pytest.mark.timeout(600)
 
 
@@ -125,7 +120,7 @@ def test_an_abort_leaves_the_guest_and_a_retry_works(make_pair: Callable[..., Pa
     pair.finish()
 
 
-@pytest.mark.skipif(not IS_WHOLE, reason="each night")
+@pytest.mark.nightly("a boot more")
 def test_a_timeout_aborts(make_pair: Callable[..., Pair]) -> None:
     pair = make_pair(live_migration_bandwidth=1, live_migration_completion_timeout=2)
     pair.boot()
@@ -134,7 +129,7 @@ def test_a_timeout_aborts(make_pair: Callable[..., Pair]) -> None:
     assert pair.sides() == (GuestSide.RUNNING, GuestSide.ABSENT)
 
 
-@pytest.mark.skipif(not IS_WHOLE, reason="each night")
+@pytest.mark.nightly("a boot more")
 def test_post_copy_of_a_guest_on_shared_disks(make_pair: Callable[..., Pair]) -> None:
     pair = make_pair(shared=True, live_migration_bandwidth=4, live_migration_permit_post_copy=True)
     pair.boot()
@@ -153,7 +148,7 @@ def test_post_copy_of_a_guest_on_shared_disks(make_pair: Callable[..., Pair]) ->
     pair.finish()
 
 
-@pytest.mark.skipif(not IS_WHOLE, reason="each night")
+@pytest.mark.nightly("a boot more")
 def test_a_post_copy_whose_network_is_cut_is_noticed(make_pair: Callable[..., Pair]) -> None:
     options = {"live_migration_permit_post_copy": True, "live_migration_post_copy_stall": 5}
     pair = make_pair(shared=True, live_migration_bandwidth=4, **options)
@@ -187,7 +182,7 @@ def test_a_post_copy_whose_network_is_cut_is_noticed(make_pair: Callable[..., Pa
 
 
 # Parallel connections are the harder case.
-@pytest.mark.parametrize("connections", [1, 2] if IS_WHOLE else [2])
+@pytest.mark.parametrize("connections", [pytest.param(1, marks=pytest.mark.nightly("the easier case")), 2])
 def test_a_guest_migrates_over_tls(make_pair: Callable[..., Pair], authority: Authority, connections: int) -> None:
     pair = make_pair(
         authority=authority, live_migration_with_native_tls=True, live_migration_parallel_connections=connections

@@ -1,9 +1,5 @@
-"""Running servers migrate by the API between two hosts with a libvirt of their own, with copied and with shared disks.
+"""Running servers migrate by the API between two hosts with a libvirt of their own, with copied and with shared disks."""
 
-`MINOVA_MOVES=all` runs all of it.
-"""
-
-import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,8 +16,6 @@ from tests.waiting import wait_for
 
 # There and back. In the third migration of a guest on a machine with a load of 20, its kernel has lost pages of memory, with
 # copied and with shared disks: QEMU 7.2 emulates the CPU here, and only QEMU moves memory.
-BACK = 1
-IS_WHOLE = os.environ.get("MINOVA_MOVES") == "all"
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -105,17 +99,17 @@ def make_cloud(
         yield make
 
 
-def test_a_server_migrates_live_and_counts_on(make_cloud: Callable[..., LiveCloud]) -> None:
+@pytest.mark.parametrize("goes_back", [False, pytest.param(True, marks=pytest.mark.nightly("a second migration"))])
+def test_a_server_migrates_live_and_counts_on(make_cloud: Callable[..., LiveCloud], goes_back: bool) -> None:
     cloud = make_cloud()
     left = cloud.migrate("--block-migration")
     cloud.require_counting()
     assert not (cloud.instances[left] / cloud.uuid).exists()
     (migration,) = cloud.deployment.json("server", "migration", "list", "--server", cloud.uuid)
     assert (migration["Status"], migration["Type"]) == ("completed", "live-migration")
-    if not IS_WHOLE:
+    if not goes_back:
         return
-    for _ in range(BACK):
-        cloud.migrate()
+    cloud.migrate()
     # A mode that the disks do not allow leaves the server as it was.
     host = cloud.host
     cloud.deployment.cli(
@@ -126,11 +120,10 @@ def test_a_server_migrates_live_and_counts_on(make_cloud: Callable[..., LiveClou
     cloud.require_counting()
 
 
-@pytest.mark.skipif(not IS_WHOLE, reason="each night")
+@pytest.mark.nightly("a whole cloud more; test_live_migrations.py has shared disks")
 def test_a_server_on_shared_disks_migrates_live(make_cloud: Callable[..., LiveCloud]) -> None:
     cloud = make_cloud(shared=True)
     cloud.migrate("--shared-migration")
-    for _ in range(BACK):
-        cloud.migrate()
+    cloud.migrate()
     assert (cloud.instances[cloud.host] / cloud.uuid / "disk").exists()
     cloud.require_counting()

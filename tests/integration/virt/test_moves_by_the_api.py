@@ -1,9 +1,5 @@
-"""Servers are resized and migrated by the API between two hosts with a libvirt of their own.
+"""Servers are resized and migrated by the API between two hosts with a libvirt of their own."""
 
-`MINOVA_MOVES=all` runs all of it.
-"""
-
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,7 +13,6 @@ from tests.integration.deployment import Deployment
 from tests.servers.libvirtd_peers import peers
 from tests.waiting import wait_for
 
-IS_WHOLE = os.environ.get("MINOVA_MOVES") == "all"
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -57,7 +52,7 @@ def boots(cloud: Deployment, uuid: str, times: int) -> None:
     wait_for(words, lambda: words in cloud.cli("console", "log", "show", uuid, check=False), 180)
 
 
-@pytest.mark.skipif(not IS_WHOLE, reason="each night")
+@pytest.mark.nightly("boots at each step; test_cold_moves.py has the disks")
 def test_a_guest_is_resized_and_migrated_and_keeps_its_disk(cloud: Deployment) -> None:
     cloud.cli("server", "create", "web", "--flavor", "tiny", "--image", "guest", "--config-drive")
     server = cloud.wait_status("web", "ACTIVE")

@@ -1,10 +1,9 @@
 """A backup is restored that knows a real guest's move as open, which its owner has ended since: the guest's only disk stays, whatever is
 asked of the move.
 
-`MINOVA_MOVES=all` runs it (tools/check nightly): it needs boots. tests/faults/test_bug_last_copy_removed_after_restore.py is for each day.
+tests/faults/test_bug_last_copy_removed_after_restore.py is for each day.
 """
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +19,9 @@ from tests.waiting import wait_for
 
 pytestmark = [
     pytest.mark.timeout(1200),
-    pytest.mark.skipif(os.environ.get("MINOVA_MOVES") != "all", reason="nightly: MINOVA_MOVES"),
+    pytest.mark.nightly(
+        "two hosts and minutes of moves; tests/faults/test_bug_guests_die_of_a_restored_database.py has its rules"
+    ),
 ]
 CONTROLLERS = ("api", "scheduler", "conductor")
 

@@ -1,9 +1,8 @@
 """A guest that counts, writes memory and answers pings goes from host to host by the API, by real QEMU, again and again.
 
-`MINOVA_MOVES=all` runs it (tools/check nightly); test_live_migrations_by_the_api.py has a short one for each day.
+test_live_migrations_by_the_api.py has a short one for each day.
 """
 
-import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from tests.waiting import wait_for
 __all__ = ["make_moving_cloud"]
 pytestmark = [
     pytest.mark.timeout(1200),
-    pytest.mark.skipif(os.environ.get("MINOVA_MOVES") != "all", reason="nightly: MINOVA_MOVES"),
+    pytest.mark.nightly("moves again and again, for half an hour"),
 ]
 TIMES = 5
 COLD_TIMES = 3

@@ -1,7 +1,4 @@
-"""A guest with pinned CPUs, large pages, UEFI, a TPM, an encrypted disk, a server group and a port of its own moves by the API.
-
-`MINOVA_MOVES=all` runs it (tools/check nightly).
-"""
+"""A guest with pinned CPUs, large pages, UEFI, a TPM, an encrypted disk, a server group and a port of its own moves by the API."""
 
 import base64
 import os
@@ -20,7 +17,7 @@ from tests.waiting import wait_for
 __all__ = ["make_moving_cloud"]
 pytestmark = [
     pytest.mark.timeout(1200),
-    pytest.mark.skipif(os.environ.get("MINOVA_MOVES") != "all", reason="nightly: MINOVA_MOVES"),
+    pytest.mark.nightly("boots on two hosts; test_moved_hardware.py compares the domains"),
 ]
 MEMORY_MB = 192
 # The hosts keep different CPUs for pinned guests.

@@ -1,6 +1,5 @@
 """The PCI addresses of a real guest's interfaces and disks stay over hard reboots, rescues, rebuilds and cold moves."""
 
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,8 +55,7 @@ def vif(number: int) -> Vif:
     )
 
 
-# The XML is compared by tests/unit/virt/libvirt/xml/test_addresses_xml.py by day.
-@pytest.mark.skipif(os.environ.get("MINOVA_TABLE") != "all", reason="nightly: MINOVA_TABLE, it needs five boots")
+@pytest.mark.nightly("it needs five boots; tests/unit/virt/libvirt/xml/test_addresses_xml.py compares the XML")
 def test_bug_an_interface_attached_to_a_running_guest_moved_at_the_next_hard_reboot(
     tmp_path: Path, server: Libvirtd, driver: ComputeDriver, guest_image: Path
 ) -> None:

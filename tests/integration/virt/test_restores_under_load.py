@@ -1,11 +1,8 @@
 """An older backup is restored, or a lagging replica promoted, while users make servers with real guests and upload images: nothing that
 runs dies, no disk and no image is lost, and `minova-manage recovery` brings books and hosts together.
-
-`MINOVA_RESTORES=all` runs it (tools/check nightly): it needs boots. test_bug_guests_die_of_a_restored_database.py is for each day.
 """
 
 import json
-import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -25,7 +22,7 @@ from tests.waiting import wait_for
 
 pytestmark = [
     pytest.mark.timeout(2400),
-    pytest.mark.skipif(os.environ.get("MINOVA_RESTORES") != "all", reason="nightly: MINOVA_RESTORES"),
+    pytest.mark.nightly("it needs boots; test_bug_guests_die_of_a_restored_database.py is for each day"),
 ]
 CONTROLLERS = ("api", "scheduler", "conductor")
 # Servers that the load makes on both hosts together, beside those that are looked at closely.
