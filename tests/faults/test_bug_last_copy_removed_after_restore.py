@@ -36,7 +36,7 @@ def moved(mover: Mover, kind: str = "migrate") -> str:
     return destination
 
 
-@pytest.mark.parametrize("kind", ["migrate", "resize"])
+@pytest.mark.parametrize("kind", ["migrate", pytest.param("resize", marks=pytest.mark.nightly("as a migration"))])
 def test_a_revert_removes_nothing_if_the_source_has_no_copy(mover: Mover, kind: str) -> None:
     destination = moved(mover, kind)
     lose(mover, mover.source)
@@ -213,7 +213,7 @@ def restore_after(mover: Mover, *work: Callable[[], None]) -> None:
     mover.world.run(170.0 + CONFIRM)
 
 
-@pytest.mark.parametrize("kind", ["migrate", "resize"])
+@pytest.mark.parametrize("kind", ["resize", pytest.param("migrate", marks=pytest.mark.nightly("as a resize"))])
 def test_an_adoption_keeps_the_copy_of_the_source_until_the_guest_has_started(mover: Mover, kind: str) -> None:
     """The move waits for its confirmation in reality, too: the database lacks only an action of since."""
     destination = moved(mover, kind)
@@ -249,7 +249,7 @@ def test_a_server_that_is_off_stays_off_if_its_move_is_adopted_as_confirmed(move
     mover.require_sound()
 
 
-@pytest.mark.parametrize("source", ["host-0", "host-1"])
+@pytest.mark.parametrize("source", ["host-0", pytest.param("host-1", marks=pytest.mark.nightly("the other order"))])
 def test_one_recovery_ends_a_move_that_was_confirmed_and_whose_server_was_restarted(mover: Mover, source: str) -> None:
     """Whichever of the two hosts is listed first."""
     if mover.source != source:

@@ -155,7 +155,10 @@ def cleaned(cloud: Cloud, uuid: str, source: str) -> None:
     assert (cloud.violations(), unfinished(cloud), holders(cloud)) == ([], [], {"INSTANCE": 1})
 
 
-@pytest.mark.parametrize("killed", KILLED)
+@pytest.mark.parametrize(
+    "killed",
+    ["conductor", "scheduler", pytest.param("destination", marks=pytest.mark.nightly("the crash table kills it, too"))],
+)
 def test_a_process_may_die_at_each_step(tmp_path: Path, killed: str) -> None:
     """Each round evacuates the server from its host, which returns afterwards."""
     cloud, uuid, source = dead_host(tmp_path)
@@ -184,6 +187,7 @@ def test_a_process_may_die_at_each_step(tmp_path: Path, killed: str) -> None:
         cloud.world.close()
 
 
+@pytest.mark.nightly("a cell of test_crash_table_of_moves.py is for each day")
 def test_the_old_host_may_die_at_each_step_of_its_cleanup(tmp_path: Path) -> None:
     cloud, uuid, source = dead_host(tmp_path)
     try:

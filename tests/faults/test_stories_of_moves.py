@@ -11,7 +11,7 @@ import pytest
 from tests.faults.stories import Story
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("fewer_renewals")]
-STORIES = int(os.environ.get("MINOVA_STORIES", "4"))
+STORIES = int(os.environ.get("MINOVA_STORIES", "3"))
 
 
 @pytest.mark.parametrize("seed", range(STORIES))

@@ -46,7 +46,12 @@ def broker() -> Iterator[RabbitMQ]:
         yield server
 
 
-@pytest.fixture(params=["false", "true"], ids=["classic queues", "quorum queues"])
+@pytest.fixture(
+    params=[
+        pytest.param("false", marks=pytest.mark.nightly("quorum queues are the default"), id="classic queues"),
+        pytest.param("true", id="quorum queues"),
+    ]
+)
 def cloud(
     tmp_path: Path, broker: RabbitMQ, fresh_postgresql_url: Callable[[], str], request: pytest.FixtureRequest
 ) -> Iterator[Deployment]:
@@ -190,8 +195,15 @@ def channel_to(broker: RabbitMQ, *, holds_back: bool = False) -> Iterator[flow_c
         connection.collect()
 
 
-@pytest.mark.parametrize("size", [10, 300_000], ids=["one frame", "several frames"])
-@pytest.mark.parametrize("used", [False, True], ids=["new connection", "used connection"])
+@pytest.mark.parametrize(
+    ("size", "used"),
+    [
+        pytest.param(10, False, id="one frame, new connection"),
+        pytest.param(300_000, True, id="several frames, used connection"),
+        pytest.param(10, True, marks=pytest.mark.nightly("the other pairs"), id="one frame, used connection"),
+        pytest.param(300_000, False, marks=pytest.mark.nightly("the other pairs"), id="several frames, new connection"),
+    ],
+)
 def test_a_message_that_was_held_back_is_never_delivered(broker: RabbitMQ, size: int, used: bool) -> None:
     """A short one that was not held back is: the broker has it in its socket, and reads it after the alarm."""
     queue = f"{size} {used}"

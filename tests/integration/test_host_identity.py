@@ -152,6 +152,7 @@ def audit_twice(cloud: Deployment, node: str) -> None:
         assert not any("allocation" in str(value) for value in audited.values()), audited
 
 
+@pytest.mark.nightly("test_host_is_renamed_with_its_guest_and_removed has a guest, too")
 def test_real_guests_run_on_with_their_allocations_while_their_host_is_renamed(
     cloud: Deployment, libvirtd: Libvirtd, guest_image: Path
 ) -> None:

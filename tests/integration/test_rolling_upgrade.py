@@ -4,7 +4,6 @@ Two of each controller service run all the time but for the moment in which one 
 answers 503 if a conductor stops with its call; a new API must not.
 """
 
-import os
 import threading
 import time
 import uuid
@@ -255,7 +254,8 @@ ORDERS = {
 }
 
 
-@pytest.mark.parametrize("order", ORDERS if os.environ.get("MINOVA_KILLS") == "all" else ["controllers first"])
+@pytest.mark.nightly("minutes of load; tests/faults/test_bug_rolling_upgrade.py has the invariants")
+@pytest.mark.parametrize("order", ORDERS)
 def test_bug_rolling_upgrade_each_service_in_turn_under_load(cloud: Cloud, order: str) -> None:
     cloud.old["conductor-1"].manage("db", "upgrade")
     cloud.start()

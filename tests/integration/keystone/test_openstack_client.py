@@ -10,6 +10,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.cluster import Cluster
 from tests.integration.keystone import commands
 from tests.integration.keystone.conftest import COMMANDS, openstack
@@ -76,6 +78,7 @@ def test_commands_of_operators(cloud: Cluster, keystone: Keystone) -> None:
     openstack(keystone.client_environment(), *commands.OF_OPERATORS)
 
 
+@pytest.mark.nightly("hundreds of commands; test_operators_and_users_commands has one of each resource")
 def test_commands_of_users_and_their_refusals(cloud: Cluster, keystone: Keystone, tmp_path: Path) -> None:
     """What is refused leaves the server as it is."""
     disk = tmp_path / "disk.raw"
@@ -94,6 +97,7 @@ def test_commands_of_users_and_their_refusals(cloud: Cluster, keystone: Keystone
     openstack(alice, commands.ACTIVE, *lines[booted:])
 
 
+@pytest.mark.nightly("a minute of commands; test_sdk.py resizes and migrates")
 def test_commands_of_moves(cloud: Cluster, keystone: Keystone, tmp_path: Path) -> None:
     disk = tmp_path / "disk.raw"
     disk.write_bytes(b"\1" * 4096)

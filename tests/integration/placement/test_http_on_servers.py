@@ -20,7 +20,13 @@ from tests.functional.api.placement.test_trees import *  # noqa: F403
 from tests.functional.scheduler.cloud import fresh, inventory_rows, named, unbalanced
 
 
-@pytest.fixture(scope="module", params=["fresh_postgresql_url", "fresh_mariadb_url"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        "fresh_postgresql_url",
+        pytest.param("fresh_mariadb_url", marks=pytest.mark.nightly("test_placement_on_servers.py has the writes")),
+    ],
+)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlacementCloud]:
     url = request.getfixturevalue(request.param)()
     fresh(url).close()

@@ -9,6 +9,7 @@ import pytest
 from tests.functional.placement.killed_writers import race
 
 
+@pytest.mark.nightly("processes that are killed for a minute; test_placement_on_servers.py races without kills")
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql", "mariadb"])
 def test_nothing_is_given_twice_and_every_deadlock_is_answered(
     engine: str, tmp_path: Path, request: pytest.FixtureRequest

@@ -50,7 +50,9 @@ class Openstack:
         return done.stderr
 
 
-@pytest.fixture(params=["minova-placement-api", "minova-api"])
+@pytest.fixture(
+    params=["minova-placement-api", pytest.param("minova-api", marks=pytest.mark.nightly("the same commands"))]
+)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Of Placement: alone with a temporary database, or under /placement of minova-api."""
     (port,) = free_ports(1)

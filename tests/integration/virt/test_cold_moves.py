@@ -337,6 +337,7 @@ def test_saved_memory_moves_and_the_guest_goes_on_from_it(sides: tuple[Side, Sid
     assert console(one, guest).ask("echo awake") == "awake"
 
 
+@pytest.mark.nightly("a move more")
 def test_a_guest_moves_where_qemu_has_a_user_of_its_own(guest_image: Path) -> None:
     """libvirt gives the files to this user; the programs of the move run as neither this user nor root."""
     with ExitStack() as stack:

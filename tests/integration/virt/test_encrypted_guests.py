@@ -176,6 +176,7 @@ def sources(vm: Guest) -> list[str]:
     return [Path(source.get("file", "")).name for source in vm.xml().findall("devices/disk/source")]
 
 
+@pytest.mark.nightly("two boots; test_bug_new_secret_for_an_encrypted_disk.py of the unit tests has the order of steps")
 def test_bug_failed_rebuild_leaves_a_guest_that_only_its_former_secrets_open(
     tmp_path: Path, libvirtd: Libvirtd, guest_image: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

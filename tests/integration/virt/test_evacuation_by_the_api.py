@@ -66,6 +66,7 @@ def hosts(
 LOCAL = pytest.param(False, marks=pytest.mark.nightly("a boot more"), id="local")
 
 
+@pytest.mark.nightly("test_evacuated_disks.py boots from the disk on each day")
 @pytest.mark.parametrize("hosts", [pytest.param(True, id="shared"), LOCAL], indirect=True)
 def test_a_server_is_evacuated_and_its_old_host_cleans_up(hosts: Hosts) -> None:
     cloud, shared = hosts.cloud, hosts.folders["hv1"] == hosts.folders["hv2"]

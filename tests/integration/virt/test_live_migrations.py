@@ -51,6 +51,7 @@ def made_for_ports(side: Side) -> set[str]:
         connection.close()
 
 
+@pytest.mark.nightly("two boots; tests/unit/virt/libvirt/networking has the rules")
 def test_filters_and_networks_follow_the_guest(make_pair: Callable[..., Pair]) -> None:
     port = vif(15)
     pair = make_pair(vifs=(port,))

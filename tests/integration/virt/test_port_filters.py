@@ -235,6 +235,7 @@ def servers_that_answer(pair: Pair, **front: Any) -> set[str]:
         return set(sniffer.stdout.read().split())
 
 
+@pytest.mark.nightly("tests/security/test_local_networks.py has datagrams from the namespace")
 def test_guest_does_not_reach_its_host_by_broadcast_or_multicast(pair: Pair) -> None:
     """The host answers such a ping here, as a service on all addresses would."""
     answer = "open('/proc/sys/net/ipv4/icmp_echo_ignore_broadcasts', 'w').write('0')"
@@ -274,6 +275,7 @@ def test_host_serves_its_guests_addresses_and_names_alone(pair: Pair) -> None:
             service.terminate()
 
 
+@pytest.mark.nightly("a boot more; test_interfaces_come_and_go_while_guests_run has one port")
 def test_a_guest_with_pcie_ports_takes_several_interfaces_while_it_runs(pair: Pair, guest_image: Path) -> None:
     """Of machine q35, to which libvirt leaves one free port."""
     image = Image(id="i", disk_format="qcow2", properties={"hw_machine_type": "q35"})
