@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import urllib3
-
 from tests.servers.keystone import PASSWORD, Keystone, openstack_python
-from tests.servers.private_server import PrivateServer
+from tests.servers.openstack_server import OpenStackServer
 
 PROCESS = Path(__file__).with_name("glance_process.py")
 CONF = """
@@ -38,8 +36,9 @@ driver = noop
 """
 
 
-class Glance(PrivateServer):
+class Glance(OpenStackServer):
     name = "glance"
+    ready_status = 300
     ports_needed = 1
 
     def __init__(self, keystone: Keystone, directory: Path | None = None, *, threads: int = 8) -> None:
@@ -67,13 +66,3 @@ class Glance(PrivateServer):
             str(self.ports[0]),
             str(self._threads),
         ]
-
-    def environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in super().environment().items() if not name.startswith(("OS_", "PYTHON"))}
-        return kept | {"PYTHONWARNINGS": "ignore"}
-
-    def answers(self) -> bool:
-        try:
-            return urllib3.request("GET", self.url, retries=False, timeout=5).status == 300
-        except urllib3.exceptions.HTTPError:
-            return False

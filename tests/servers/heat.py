@@ -6,9 +6,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import urllib3
-
 from tests.servers.keystone import PASSWORD, REGION
+from tests.servers.openstack_server import OpenStackServer
 from tests.servers.private_server import PrivateServer, ServerError
 
 DOMAIN, OWNER, GUEST = "heat", "heat_stack_owner", "heat_stack_user"
@@ -78,10 +77,11 @@ class Engine(PrivateServer):
         return "Starting engine_worker" in self.log
 
 
-class Heat(PrivateServer):
+class Heat(OpenStackServer):
     """Its API. `host`: the address at which users and guests reach it."""
 
     name = "heat"
+    ready_status = 300
     ports_needed = 1
 
     def __init__(self, executables: Path, keystone: str, rabbitmq: str, database: str, host: str = "127.0.0.1") -> None:
@@ -116,13 +116,3 @@ class Heat(PrivateServer):
     def command(self) -> list[str]:
         words = ["--host", self._host, "--port", str(self.ports[0]), "--", "--config-file", str(self.conf)]
         return [str(self._executables / "heat-wsgi-api"), *words]
-
-    def environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in super().environment().items() if not name.startswith(("OS_", "PYTHON"))}
-        return kept | {"PYTHONWARNINGS": "ignore"}
-
-    def answers(self) -> bool:
-        try:
-            return urllib3.request("GET", self.url, retries=False, timeout=5).status == 300
-        except urllib3.exceptions.HTTPError:
-            return False

@@ -10,7 +10,8 @@ from typing import Any
 
 import urllib3
 
-from tests.servers.private_server import PrivateServer, ServerError
+from tests.servers.openstack_server import OpenStackServer
+from tests.servers.private_server import ServerError
 
 PROCESS = Path(__file__).with_name("keystone_process.py")
 PYTHON = Path(sys.prefix) / "openstack" / "bin" / "python"
@@ -45,7 +46,7 @@ def openstack_python() -> Path:
     return PYTHON
 
 
-class Keystone(PrivateServer):
+class Keystone(OpenStackServer):
     """The user admin has the role admin in the project admin, and in the system. `call` is for it; `token` for any user."""
 
     name = "keystone"
@@ -71,16 +72,6 @@ class Keystone(PrivateServer):
     def command(self) -> list[str]:
         conf = self.directory / "keystone.conf"
         return [str(openstack_python()), "-P", str(PROCESS), str(conf), str(self.ports[0]), str(self._threads)]
-
-    def environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in super().environment().items() if not name.startswith(("OS_", "PYTHON"))}
-        return kept | {"PYTHONWARNINGS": "ignore"}
-
-    def answers(self) -> bool:
-        try:
-            return urllib3.request("GET", self.url, retries=False, timeout=5).status == 200
-        except urllib3.exceptions.HTTPError:
-            return False
 
     def token(self, user: str = "admin", password: str = PASSWORD, scope: Any = None) -> str:
         """A new token; `scope` as Keystone has it, by default the project admin; "unscoped" is one."""

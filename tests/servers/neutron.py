@@ -13,7 +13,7 @@ from typing import Any
 import urllib3
 
 from tests.servers.keystone import PASSWORD, Keystone, openstack_python
-from tests.servers.private_server import PrivateServer
+from tests.servers.openstack_server import OpenStackServer
 from tests.waiting import wait_for
 
 AGENTS = "/agents-of-tests"
@@ -71,7 +71,7 @@ http_connect_timeout = 60
 POLICY = '"service_api": "role:service or role:admin"\n'
 
 
-class Neutron(PrivateServer):
+class Neutron(OpenStackServer):
     """`nova`: URL of the Compute API, which is told of events; empty: none is. `transport_url`: for agents that are real; kombu+memory would keep a processor busy. `keystone`: whose
     users it serves, by its own policy; None: everybody is an administrator.
     """
@@ -111,16 +111,6 @@ class Neutron(PrivateServer):
             str(self.directory / "neutron.conf"),
             str(self.ports[0]),
         ]
-
-    def environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in super().environment().items() if not name.startswith(("OS_", "PYTHON"))}
-        return kept | {"PYTHONWARNINGS": "ignore"}
-
-    def answers(self) -> bool:
-        try:
-            return urllib3.request("GET", self.url, retries=False, timeout=5).status == 200
-        except urllib3.exceptions.HTTPError:
-            return False
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
         """Of the administrator. It is repeated while Neutron answers 500: SQLite refuses a transaction at once that has read, and wants to

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from tests.servers.keystone import openstack_python
 from tests.servers.namespace import Door, Namespace
+from tests.servers.openstack_server import without_tests_variables
 from tests.servers.openvswitch import OpenVSwitch
 from tests.servers.private_server import PrivateServer
 
@@ -65,7 +66,7 @@ class NeutronAgent(PrivateServer):
         )
 
     def environment(self) -> dict[str, str]:
-        own = {name: value for name, value in super().environment().items() if not name.startswith(("OS_", "PYTHON"))}
+        own = without_tests_variables(super().environment())
         return (
             own
             | self._switch.folders

@@ -8,7 +8,7 @@ from minova.conductor.moves.in_progress import plan_of
 from minova.conductor.moves.start import StartMoves
 from minova.conductor.moves.steps import MoveSteps
 from minova.conductor.tasks.pools import WorkKind
-from minova.conductor.tasks.registry import HostLoss
+from minova.conductor.tasks.registry import HostLoss, TaskHandler
 from minova.conductor.tasks.worker import TaskWorker
 from minova.context import service_context
 from minova.db.models import Task
@@ -17,7 +17,7 @@ from minova.objects.servers.failures import Failure
 from minova.objects.servers.moves import MovePhase
 
 
-class MoveTasks:
+class MoveTasks(TaskHandler):
     """Schedules again, asks the host of the phase again, or goes on without it."""
 
     ended_by: ClassVar[HostLoss | None] = HostLoss.ABSENT
@@ -26,9 +26,6 @@ class MoveTasks:
         self._worker = worker
         self._start = start
         self._steps = steps
-
-    def start(self, tasks: Sequence[Task]) -> None:
-        self.resume(tasks)
 
     def resume(self, tasks: Sequence[Task]) -> None:
         for task in tasks:

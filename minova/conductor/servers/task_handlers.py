@@ -115,7 +115,7 @@ class BuildTasks:
         )
 
 
-class DeleteTasks:
+class DeleteTasks(TaskHandler):
     """Asks the host again. `Terminate.resume` decides about a deletion without a host."""
 
     ended_by: ClassVar[HostLoss | None] = HostLoss.ABSENT
@@ -123,9 +123,6 @@ class DeleteTasks:
     def __init__(self, worker: TaskWorker, terminate: Terminate) -> None:
         self._worker = worker
         self._terminate = terminate
-
-    def start(self, tasks: Sequence[Task]) -> None:
-        self.resume(tasks)
 
     def resume(self, tasks: Sequence[Task]) -> None:
         for task in tasks:

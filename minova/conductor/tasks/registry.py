@@ -30,7 +30,7 @@ class TaskHandler(Protocol):
 
     def start(self, tasks: Sequence[Task]) -> None:
         """Send from the rows what may never have been sent: after a take-over, or if the broker has lost messages."""
-        ...
+        self.resume(tasks)
 
     def resume(self, tasks: Sequence[Task]) -> None:
         """Continue tasks whose wake-up time has come."""

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from tests.conformance.clients import PUBLIC_KEY, installed
 from tests.conformance.tempest.cloud import cloud
 from tests.servers.keystone import PASSWORD, REGION
+from tests.servers.openstack_server import without_tests_variables
 
 FOLDER = Path(__file__).parent
 # (playbook, whether it has run before)
@@ -59,7 +60,7 @@ def main() -> int:
 def results(ansible: Path, keystone: str, folder: Path) -> list[Result]:
     image = folder / "image"
     image.write_bytes(bytes(65536))
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("OS_", "PYTHON"))}
+    environment = without_tests_variables(os.environ)
     environment |= {
         "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json",
         "ANSIBLE_LOCALHOST_WARNING": "false",

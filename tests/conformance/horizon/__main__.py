@@ -24,6 +24,7 @@ from tests.conformance.clients import connect, installed
 from tests.conformance.horizon.browser import Browser, browser
 from tests.conformance.tempest.cloud import NETWORK, Cloud, cloud
 from tests.servers.keystone import PASSWORD
+from tests.servers.openstack_server import without_tests_variables
 from tests.servers.private_server import PrivateServer
 
 SETTINGS = Path(__file__).with_name("local_settings.py")
@@ -93,8 +94,7 @@ class Horizon(PrivateServer):
         return [str(self._python), "-m", "django", "runserver", "--noreload", f"127.0.0.1:{self.ports[0]}"]
 
     def environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in super().environment().items() if not name.startswith(("OS_", "PYTHON"))}
-        return kept | {
+        return without_tests_variables(super().environment()) | {
             "DJANGO_SETTINGS_MODULE": "openstack_dashboard.settings",
             "HORIZON_KEYSTONE": self._keystone,
             "HORIZON_FOLDER": str(self.directory),

@@ -5,14 +5,14 @@ from typing import ClassVar
 
 from minova.conductor.actions.engine.requests import ServerActions
 from minova.conductor.tasks.pools import WorkKind
-from minova.conductor.tasks.registry import HostLoss
+from minova.conductor.tasks.registry import HostLoss, TaskHandler
 from minova.conductor.tasks.worker import TaskWorker
 from minova.context import service_context
 from minova.db.models import Task
 from minova.objects.servers.failures import Failure
 
 
-class ActionTasks:
+class ActionTasks(TaskHandler):
     """Asks the host again, or fails the action, so that the instance returns to its earlier state."""
 
     ended_by: ClassVar[HostLoss | None] = HostLoss.FENCED
@@ -20,9 +20,6 @@ class ActionTasks:
     def __init__(self, worker: TaskWorker, actions: ServerActions) -> None:
         self._worker = worker
         self._actions = actions
-
-    def start(self, tasks: Sequence[Task]) -> None:
-        self.resume(tasks)
 
     def resume(self, tasks: Sequence[Task]) -> None:
         for task in tasks:

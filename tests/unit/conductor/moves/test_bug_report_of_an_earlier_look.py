@@ -7,24 +7,10 @@ import pytest
 
 from minova.conductor.moves.in_progress import is_at
 from minova.conductor.moves.plan import MovePlan
-from minova.objects.catalogue.flavor import Flavor
 from minova.objects.servers.instance import Instance
-from minova.objects.servers.migration import Migration, MigrationType
 from minova.objects.servers.moves import MoveMessage, MovePhase
+from tests.unit.conductor.moves.test_live_plan import FLAVOR, MIGRATION
 
-FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=512, root_gb=1)
-MIGRATION = Migration(
-    uuid="m",
-    instance_uuid="i",
-    migration_type=MigrationType.LIVE_MIGRATION,
-    source_compute="a",
-    source_node="a",
-    dest_compute="b",
-    dest_node="b",
-    old_flavor=FLAVOR,
-    new_flavor=FLAVOR,
-    attempt=2,
-)
 INSTANCE = Instance(uuid="i", display_name="web", flavor=FLAVOR)
 
 
