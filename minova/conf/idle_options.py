@@ -37,6 +37,7 @@ GROUPS: dict[str, str] = {
     "keystone": "projects of quotas are not looked up in Keystone",
     "ldap_dns": _NETWORKS,
     "manila": "shares of Manila are not served",
+    "os_region_name": "Ubuntu's package writes it, and Nova does not read it",
     "oslo_concurrency": "no lock files of oslo.concurrency are used",
     "oslo_limit": "limits of Keystone are not read",
     "oslo_middleware": "no middleware of oslo.middleware is used",

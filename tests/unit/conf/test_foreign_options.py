@@ -210,6 +210,7 @@ PUBLISHED = {
     ("DEFAULT", "metadata_port"): (Meaning.NO_EFFECT, "nova-network"),
     ("scheduler", "query_placement_for_availability_zone"): (Meaning.NO_EFFECT, "AvailabilityZoneFilter"),
     ("cors", "max_age"): (Meaning.NO_EFFECT, "CORS"),
+    ("os_region_name", "openstack"): (Meaning.NO_EFFECT, "Ubuntu"),
     ("DEFAULT", "force_raw_images"): (Meaning.NO_EFFECT, "images_type"),
 }
 
