@@ -36,7 +36,7 @@ LOG = logging.getLogger(__name__)
 FRESH = 30.0
 
 
-class _Reading(NamedTuple):
+class _StartsReading(NamedTuple):
     at: float
     host_instances: HostInstances
     domains: Sequence[DomainView]
@@ -68,7 +68,7 @@ class Adoptions:
         self._resumes_guests = resumes_guests
         self._clock = clock
         # By which guests are started. None: it is read anew before the next one.
-        self._reading: _Reading | None = None
+        self._reading: _StartsReading | None = None
         self._numbers = count(1)
         # Guests that ran when a process started in safe mode; None: nothing of its start is left to do.
         self._ran_at_start: frozenset[str] | None = None
@@ -136,9 +136,9 @@ class Adoptions:
     def _read(self, ctx: RequestContext) -> tuple[HostInstances, Sequence[DomainView]]:
         return self._conductor.instances_of_host(ctx, host=self._host), self._driver.domains()
 
-    def _read_now(self, ctx: RequestContext) -> _Reading:
+    def _read_now(self, ctx: RequestContext) -> _StartsReading:
         at = self._clock()
-        return _Reading(at, *self._read(ctx))
+        return _StartsReading(at, *self._read(ctx))
 
     def _sorted(self, host_instances: HostInstances, domains: Sequence[DomainView]) -> AdoptionPlan:
         records = self._builder.domains.records.all()

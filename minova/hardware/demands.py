@@ -1,4 +1,4 @@
-"""What a guest needs of its host beyond its size: cells of memory and CPUs, and PCI devices. Pure."""
+"""The needs of a guest beyond its size: cells of memory and CPUs, PCI devices, traits of its host. Pure."""
 
 from collections.abc import Callable, Sequence
 

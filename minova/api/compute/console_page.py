@@ -19,7 +19,7 @@ ANSWERED, UNREACHABLE = 10.0, 300.0
 NO_PAGE = (404, 405)
 
 
-class _Seen(NamedTuple):
+class _CheckedProxy(NamedTuple):
     refusal: str
     until: float
 
@@ -30,7 +30,7 @@ class ConsolePage:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _CheckedProxy] = {}
         self._pool = urllib3.PoolManager(retries=False, timeout=PATIENCE)
 
     def require(self, url: str) -> None:
@@ -46,14 +46,14 @@ class ConsolePage:
         if seen.refusal:
             raise errors.ConsoleTypeUnavailable(seen.refusal)
 
-    def _ask(self, url: str) -> _Seen:
+    def _ask(self, url: str) -> _CheckedProxy:
         try:
             # Not HEAD, which load balancers may refuse. The page itself is not read.
             answer = self._pool.request("GET", url, preload_content=False, redirect=False)
             answer.close()
         except urllib3.exceptions.HTTPError as error:
             LOG.info("Whether the console proxy at %s has a page is not known: %s", url, error)
-            return _Seen("", self._clock() + UNREACHABLE)
+            return _CheckedProxy("", self._clock() + UNREACHABLE)
         refusal = ""
         if answer.status in NO_PAGE:
             refusal = (
@@ -61,4 +61,4 @@ class ConsolePage:
                 "administrator can install the package novnc, or set [consoleproxy] web, and restart minova-consoleproxy. "
                 "A serial console needs no page."
             )
-        return _Seen(refusal, self._clock() + ANSWERED)
+        return _CheckedProxy(refusal, self._clock() + ANSWERED)

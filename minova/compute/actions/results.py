@@ -21,7 +21,7 @@ LOG = logging.getLogger(__name__)
 _KEPT, _BEGUN = ".kept", ".begun"
 
 
-class _Begun(NamedTuple):
+class _BegunAction(NamedTuple):
     action_id: int
     kind: str
     has_replaced: bool = False
@@ -74,7 +74,7 @@ class UnreportedResults:
         if earlier is not None and (earlier.action_id, earlier.kind) == (action_id, kind):
             return
         self._end(instance_uuid)
-        self._begun[instance_uuid] = begun = _Begun(action_id, kind)
+        self._begun[instance_uuid] = begun = _BegunAction(action_id, kind)
         if self._folder is None:
             return
         try:
@@ -171,14 +171,14 @@ class UnreportedResults:
         except OSError as error:
             LOG.warning("The note that action %d has begun cannot be removed: %s", begun.action_id, error)
 
-    def _read_begun(self) -> dict[str, _Begun]:
+    def _read_begun(self) -> dict[str, _BegunAction]:
         begun = {}
         for path in sorted(self._folder.glob("*")) if self._folder is not None else ():
             if path.suffix not in {_KEPT, _BEGUN}:
                 continue
             try:
                 instance_uuid, _, kind = path.read_text().partition(" ")
-                begun[instance_uuid] = _Begun(int(path.stem), kind, path.suffix == _BEGUN)
+                begun[instance_uuid] = _BegunAction(int(path.stem), kind, path.suffix == _BEGUN)
             except (OSError, ValueError) as error:
                 LOG.warning("%s is left out: %s", path, error)
         return begun

@@ -17,7 +17,7 @@ KEPT = 120.0
 UNTOLD = 3600.0
 
 
-class _Fetch:
+class _Precaching:
     """An image that is fetched, or was. `ended_at`: None while it is fetched; `told_at`: when a conductor first got the outcome."""
 
     def __init__(self, tokens: dict[str, str]) -> None:
@@ -64,7 +64,7 @@ class Precaching:
         self._ticks = ticks
         self._lock = threading.Lock()
         # Keys are request and image, so that a later request repeats fetches that have failed for an earlier one.
-        self._known: dict[tuple[str | None, str], _Fetch] = {}
+        self._known: dict[tuple[str | None, str], _Precaching] = {}
 
     def statuses(self, request_id: str | None, images: Sequence[WantedImage]) -> tuple[CacheStatus, ...]:
         """Begins to fetch the images that are not here, unless it has begun. Returns how far each image is."""
@@ -89,7 +89,7 @@ class Precaching:
         # Whether its kernel and ramdisk are there is seen when they are fetched.
         if not requested.image.boot_files and self._images.keep(requested.image):
             return CacheStatus.EXISTING
-        fetch = self._known[key] = _Fetch(requested.tokens)
+        fetch = self._known[key] = _Precaching(requested.tokens)
         try:
             self._spawn(lambda: self._fetch(fetch, requested))
         except RuntimeError:  # no thread can be started
@@ -97,7 +97,7 @@ class Precaching:
             return CacheStatus.ERROR
         return fetch.status
 
-    def _fetch(self, fetch: _Fetch, requested: WantedImage) -> None:
+    def _fetch(self, fetch: _Precaching, requested: WantedImage) -> None:
         status = CacheStatus.ERROR
         try:
             self._images.fetch(requested.image, self._check, fetch.token(requested.image.id))

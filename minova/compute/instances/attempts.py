@@ -44,7 +44,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     hardware: ChosenHardware | None = None
 
 
-class _Seen(msgspec.Struct, frozen=True, kw_only=True):
+class _AttemptOnNode(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     node: str
     outcome: Outcome
@@ -57,7 +57,7 @@ class Attempts:
     """Safe for threads."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _AttemptOnNode] = {}
         # {instance uuid: its last attempt when its removal was requested}
         self._cancelled: dict[str, int] = {}
         self._lock = threading.Lock()
@@ -68,14 +68,14 @@ class Attempts:
             seen = self._seen.get(instance_uuid)
             if seen is not None and attempt <= seen.attempt:
                 return False
-            self._seen[instance_uuid] = _Seen(attempt=attempt, node=node, outcome=RUNNING)
+            self._seen[instance_uuid] = _AttemptOnNode(attempt=attempt, node=node, outcome=RUNNING)
             return True
 
     def end(self, instance_uuid: str, attempt: int, node: str, outcome: Outcome) -> None:
         with self._lock:
             seen = self._seen.get(instance_uuid)
             if seen is None or attempt >= seen.attempt:
-                self._seen[instance_uuid] = _Seen(attempt=attempt, node=node, outcome=outcome)
+                self._seen[instance_uuid] = _AttemptOnNode(attempt=attempt, node=node, outcome=outcome)
 
     def outcome(self, instance_uuid: str, attempt: int) -> Outcome | None:
         """Returns the outcome of exactly this attempt; None if it was not seen here."""

@@ -60,7 +60,7 @@ NEW_IS_DISABLED = "New compute service disabled due to config option."
 Key = tuple[str, str]
 
 
-class _Known(NamedTuple):
+class _ServiceRow(NamedTuple):
     """The row of a service that this conductor knows."""
 
     id: int
@@ -109,7 +109,7 @@ class Services(ServicesApi, ServiceSettingsApi):
         self._processes = HostProcesses(worker.db, down_time=down_time, clock=clock)
         self._levels = levels
         self._lock = threading.Lock()
-        self._known: dict[Key, _Known] = {}
+        self._known: dict[Key, _ServiceRow] = {}
         self._reported: dict[Key, bool] = {}  # whether the service itself reported that it can work
         self._reasons: dict[int, str] = {}
         self._counted_at = float("-inf")
@@ -322,7 +322,7 @@ class Services(ServicesApi, ServiceSettingsApi):
         """
         rows = services.keys(session)
         with self._lock:
-            self._known = {(host, binary): _Known(service_id, uuid) for service_id, uuid, host, binary in rows}
+            self._known = {(host, binary): _ServiceRow(service_id, uuid) for service_id, uuid, host, binary in rows}
         self._count = len(rows)
 
     def _skip_pause(self, session: Session, now: ColumnElement[float]) -> bool:
@@ -402,7 +402,7 @@ class Services(ServicesApi, ServiceSettingsApi):
             return 0
         return services.lowest_versions(session, self._down_time).get(service.topic, 0)
 
-    def _find(self, host: str, binary: str) -> _Known:
+    def _find(self, host: str, binary: str) -> _ServiceRow:
         service = self._known.get((host, binary))
         if service is None:
             with self._worker.db.read() as session:
@@ -419,9 +419,9 @@ class Services(ServicesApi, ServiceSettingsApi):
                 self._learn(row)
         return key in self._known
 
-    def _learn(self, row: Service) -> _Known:
+    def _learn(self, row: Service) -> _ServiceRow:
         with self._lock:
-            service = self._known[row.host, row.binary] = _Known(row.id, row.uuid)
+            service = self._known[row.host, row.binary] = _ServiceRow(row.id, row.uuid)
             return service
 
     def _set_reason(self, session: Session, service_id: int, host: str, reason: str | None) -> None:

@@ -55,7 +55,7 @@ LOG = logging.getLogger(__name__)
 SINCE = {"conductor": "1.9", "compute": "1.3"}
 
 
-class _Built(NamedTuple):
+class _EvacuationBuild(NamedTuple):
     """What an evacuation builds: the request of this one build, and what goes with it to the host."""
 
     spec: RequestSpec
@@ -214,7 +214,7 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
         transfer(session, instance.uuid, migration.uuid, now)
         migrations.add(session, migration, at, now)
 
-    def _built(self, session: Session, instance: Instance, request: EvacuationRequest) -> _Built:
+    def _built(self, session: Session, instance: Instance, request: EvacuationRequest) -> _EvacuationBuild:
         """Returns the server's first request as it is now, for any host but its own. The host forced at its creation
         does not count, as in Nova.
         """
@@ -240,7 +240,7 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
         extras = msgspec.structs.replace(
             build_extras.without_secrets(), admin_password=request.admin_password, evacuation=build
         )
-        return _Built(spec, extras)
+        return _EvacuationBuild(spec, extras)
 
 
 def _require_evacuable(uuid: str, host: str | None, state: State, request: EvacuationRequest) -> None:

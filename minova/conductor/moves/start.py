@@ -77,7 +77,7 @@ class Question(NamedTuple):
     claim_number: int
 
 
-class Begun(NamedTuple):
+class BegunMove(NamedTuple):
     """A move whose task is written: its epoch, and its first question."""
 
     epoch: int
@@ -148,7 +148,7 @@ class StartMoves:
         locked: LockedInstance,
         action_id: int,
         requested_move: RequestedMove,
-    ) -> Begun:
+    ) -> BegunMove:
         """Writes the move of this idle instance. Can lose the race of quotas. Raises OverQuota."""
         at, now = self._worker.at(), self._worker.now()
         instance = instances.by_uuids(session, [locked.uuid], networks=False)[locked.uuid]
@@ -183,7 +183,7 @@ class StartMoves:
         )
         number = claims.release(session, [locked.uuid], now).get(locked.uuid, FIRST_CLAIM)
         self._insert(session, ctx, locked, action_id, plan, number)
-        return Begun(FIRST_EPOCH, Question(self.spec(session, locked.uuid, requested_move, migration.uuid), number))
+        return BegunMove(FIRST_EPOCH, Question(self.spec(session, locked.uuid, requested_move, migration.uuid), number))
 
     def _insert(
         self,
@@ -216,7 +216,7 @@ class StartMoves:
 
     # -- schedule --------------------------------------------------------------------------------------------------
 
-    def in_background(self, ctx: RequestContext, instance_uuid: str, begun: Begun) -> None:
+    def in_background(self, ctx: RequestContext, instance_uuid: str, begun: BegunMove) -> None:
         """Asks the first question, which belongs to this process alone."""
         what = (instance_uuid, begun.epoch)
         work = partial(self._ask, ctx, instance_uuid, begun.epoch, begun.question)

@@ -1,6 +1,6 @@
-"""The phases of a move: what hosts report, and what a conductor does with a move whose host is silent.
+"""The phases of a move: reports of hosts, and moves whose host is silent.
 
-The fence of a report is (migration, phase, attempt, host): one on any other changes nothing. The fence of a conductor is
+The fence of a report is (migration, phase, attempt, host): a report on any other changes nothing. The fence of a conductor is
 the epoch of the task.
 """
 
@@ -336,7 +336,7 @@ class MoveSteps(MovePhasesApi):
         return claims.claim_selection(session, move.instance, where, claim_number, self._worker.now()) is None
 
     def _with_destination(self, session: Session, migration: Migration, chosen: Selection) -> Migration:
-        """Returns the migration with this destination, as the next attempt. What it needs there is fitted anew."""
+        """Returns the migration with this destination, as the next attempt. Its cells and devices are fitted anew there."""
         instance = instances.by_uuids(session, [migration.instance_uuid])[migration.instance_uuid]
         demands = demands_of(FlavorAndImage(migration.new_flavor, instance.image), self._aliases)
         return replace(
@@ -377,7 +377,7 @@ class MoveSteps(MovePhasesApi):
         return self._dispatch(move, self._changes.ask_again(session, move))
 
     def _lose_host(self, session: Session, move: LockedMove, hosts: HostLiveness) -> Entry | MoveDispatch | None:
-        """The host of the phase is lost."""
+        """Go on without the host of the phase, or wait for it."""
         host = move.task.host or ""
         loss = Loss.FENCED if is_fenced(session, host, hosts) else Loss.SILENT
         lost = Failure(kind="HostDown", details=f"Host {host} is down")
@@ -442,7 +442,7 @@ class MoveSteps(MovePhasesApi):
 
 
 def _keeps_claim(session: Session, phase: PhaseKey, host: str) -> bool:
-    """Whether what the host has claimed for a move counts still."""
+    """Whether the claim of the host for a move still counts."""
     move = lock(session, phase.instance_uuid)
     migration = migrations.find(session, phase.migration_uuid)
     if migration is None or (migration.dest_compute, migration.attempt) != (host, phase.attempt):

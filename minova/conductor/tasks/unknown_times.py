@@ -1,4 +1,5 @@
-"""Since when servers are aside and records are kept, if a release before these times has written their rows: since now.
+"""Fills the times of the cloud clock that rows of an earlier release lack: when a server was shelved or soft-deleted, and when a
+record was written. They get the present time.
 
 Times go by the cloud clock. Each conductor's own clock may be hours or years away: with such a clock one conductor would destroy what
 another one has just put aside.

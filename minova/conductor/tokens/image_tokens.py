@@ -23,7 +23,7 @@ from minova.image_tokens import Keys, Right, sign
 REFRESH_INTERVAL = 60.0
 
 
-class _Reading(NamedTuple):
+class _KeysReading(NamedTuple):
     keys: Keys
     ticks: float
 
@@ -39,7 +39,7 @@ class ImageTokens(ImageTokensApi):
         self._worker = worker
         self._ticks = ticks
         self._lock = threading.Lock()
-        self._reading: _Reading | None = None
+        self._reading: _KeysReading | None = None
 
     def refresh(self) -> None:
         """Call every REFRESH_INTERVAL seconds. Raises ServiceUnavailable if the database does not answer."""
@@ -47,7 +47,7 @@ class ImageTokens(ImageTokensApi):
         # After the reading, however long it took: a token is not signed for a later time than that of the database.
         ticks = self._ticks()
         with self._lock:
-            self._reading = _Reading(keys, ticks)
+            self._reading = _KeysReading(keys, ticks)
 
     def token_for(self, image_id: str, right: Right = Right.DOWNLOAD) -> str | None:
         """Returns None if there is no key yet. The host then requests a token when it needs one."""

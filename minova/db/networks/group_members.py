@@ -39,13 +39,13 @@ _PAIRED = (
 _LOCAL = select(Network.id, Network.uuid).where(in_list(Network.id), Network.network_type == LOCAL)
 
 
-class _Read(NamedTuple):
+class _MembersReading(NamedTuple):
     at: float
     members: GroupMembers
 
 
 # A cache for each database: what was read last of each group, by row id. Every build needs the members of its groups.
-_recent: "weakref.WeakKeyDictionary[Engine, dict[int, _Read]]" = weakref.WeakKeyDictionary()
+_recent: "weakref.WeakKeyDictionary[Engine, dict[int, _MembersReading]]" = weakref.WeakKeyDictionary()
 
 
 def read(session: Session, group_ids: Collection[int]) -> dict[int, GroupMembers]:
@@ -98,7 +98,7 @@ def read_recent(session: Session, groups: Mapping[int, tuple[str, int]]) -> dict
 
 def _remember(engine: Engine, at: float, members_by_group: Mapping[int, GroupMembers]) -> None:
     recent = {row_id: last for row_id, last in _recent.get(engine, {}).items() if last.at >= at - RECENT}
-    _recent[engine] = recent | {row_id: _Read(at, members) for row_id, members in members_by_group.items()}
+    _recent[engine] = recent | {row_id: _MembersReading(at, members) for row_id, members in members_by_group.items()}
 
 
 def number(session: Session, uuids: Collection[str]) -> dict[str, int]:

@@ -22,12 +22,12 @@ class ClockColumn(NamedTuple):
         return and_(self.condition, getattr(self.model, self.name).is_(None))
 
 
-# Since when servers are aside: later they leave their hosts, or are removed for good.
+# When a server was shelved or soft-deleted: later it leaves its host, or is removed for good.
 OF_SERVERS = tuple(
     ClockColumn(Instance, name, and_(Instance.vm_state == state, Instance.deleted_at.is_(None)))
     for name, state in (("shelved_since", VmState.SHELVED), ("soft_deleted_since", VmState.SOFT_DELETED))
 )
-# Since when records are kept.
+# When the retention of a record began.
 OF_RECORDS = (
     ClockColumn(Instance, "deleted_since", Instance.deleted_at.is_not(None)),
     ClockColumn(ExecutedMessage, "executed_since", true()),
@@ -40,7 +40,7 @@ def are_unknown(session: Session, columns: Sequence[ClockColumn]) -> bool:
 
 
 def begin(session: Session, columns: Sequence[ClockColumn], now: ColumnElement[float]) -> None:
-    """Writes the present time where it lacks."""
+    """Writes the present time into rows that lack one."""
     for column in columns:
         if _is_unknown(session, column):
             table: Any = column.model.__table__

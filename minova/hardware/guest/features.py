@@ -84,7 +84,7 @@ class GuestFeatures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FlavorAndImage:
-    """What flavor and image require of a guest's hardware. Each part is derived when it is read first, and once: then it raises
+    """The requirements of flavor and image on a guest's hardware. Each part is derived when it is read first, and once: then it raises
     InvalidImageProperty or Invalid for a value that is none.
     """
 

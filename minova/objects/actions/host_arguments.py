@@ -7,7 +7,7 @@ from minova.objects.requests.build_extras import GuestFile
 
 
 class HostArguments(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the host of a server action gets beside the instance. Each action uses only a few of the fields.
+    """The arguments that the host of a server action gets beside the instance. Each action uses only a few of the fields.
 
     `image`: the queued image that the action writes; of an offload the image that has the server's disk.
     `rotation`: of a backup; the conductor removes the older ones.

@@ -32,7 +32,7 @@ class Flavor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Overhead(NamedTuple):
-    """What a hypervisor itself uses for one instance, in addition to its flavor."""
+    """The resources that a hypervisor itself uses for one instance, in addition to its flavor."""
 
     memory_mb: int = 0
     disk_gb: int = 0
@@ -40,7 +40,7 @@ class Overhead(NamedTuple):
 
 
 class LocalDisk(msgspec.Struct, frozen=True, kw_only=True):
-    """`guest_format`: swap, or the file system. `bus` None: that of the other disks. `tag`: the guest finds the disk by
+    """A disk beside the root disk. `guest_format`: swap, or the file system. `bus` None: that of the other disks. `tag`: the guest finds the disk by
     it.
     """
 

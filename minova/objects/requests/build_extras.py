@@ -1,5 +1,5 @@
-"""What a request for servers says of their guests: interfaces, disks, files and password. It is stored, and goes to the hosts
-that build them.
+"""The parts of a request for servers that concern their guests: interfaces, disks, files and password. They are stored, and go to
+the hosts that build the guests.
 """
 
 import msgspec

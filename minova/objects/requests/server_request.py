@@ -13,7 +13,7 @@ from minova.objects.requests.build_extras import GuestFile, RequestedNic
 
 
 class HostNeeds(msgspec.Struct, frozen=True, kw_only=True):
-    """What flavor and image require of the hosts beyond sizes. The API derives it once, for all rooms below.
+    """The requirements of flavor and image on hosts, beyond sizes. The API derives it once, for all rooms below.
 
     `required_traits`: of the devices of the guests.
     """

@@ -21,7 +21,7 @@ class VmState(StrEnum):
 
 
 class TaskState(StrEnum):
-    """What is happening to an instance now; `None` instead means idle."""
+    """The task in progress on an instance; `None` instead means idle."""
 
     SCHEDULING = "scheduling"
     BLOCK_DEVICE_MAPPING = "block_device_mapping"

@@ -43,7 +43,7 @@ class ConsumerAllocations(msgspec.Struct, frozen=True, kw_only=True):
     generation: Any = ...
 
 
-class _Seen(msgspec.Struct, frozen=True):
+class _LockedConsumer(msgspec.Struct, frozen=True):
     """A consumer's row under its lock."""
 
     generation: int
@@ -116,7 +116,7 @@ def remove(session: Session, consumer_uuid: str) -> None:
     changes.append(session, rows.node_ids_of(session, touched))
 
 
-def lock(session: Session, consumer_changes: Sequence[ConsumerAllocations]) -> dict[str, _Seen]:
+def lock(session: Session, consumer_changes: Sequence[ConsumerAllocations]) -> dict[str, _LockedConsumer]:
     """Locks the consumers' rows. Creates a row for a new consumer that is to hold something."""
     new = [
         {
@@ -135,14 +135,14 @@ def lock(session: Session, consumer_changes: Sequence[ConsumerAllocations]) -> d
     for _ in range(2):
         insert_missing(session, Consumer, new)
         locked = session.connection().execute(_LOCK, {"some": uuids})
-        seen = {row[0]: _Seen(row[1], row[2], row[3]) for row in locked}
+        seen = {row[0]: _LockedConsumer(row[1], row[2], row[3]) for row in locked}
         if all(consumer["uuid"] in seen for consumer in new):
             return seen
     raise errors.Conflict("The consumers came and went at the same time.", errors.CONCURRENT_UPDATE)
 
 
 def _check_generations(
-    consumer_changes: Sequence[ConsumerAllocations], seen: Mapping[str, _Seen], before: Mapping[str, Holding]
+    consumer_changes: Sequence[ConsumerAllocations], seen: Mapping[str, _LockedConsumer], before: Mapping[str, Holding]
 ) -> None:
     for change in consumer_changes:
         generation = seen[change.consumer_uuid].generation if change.consumer_uuid in before else None
@@ -237,7 +237,7 @@ def _refused(uuid: str, name: str, what: str, reasons: Sequence[str]) -> errors.
 def _write(
     session: Session,
     consumer_changes: Sequence[ConsumerAllocations],
-    seen: Mapping[str, _Seen],
+    seen: Mapping[str, _LockedConsumer],
     before: Mapping[str, Holding],
     after: Mapping[str, Holding],
 ) -> None:

@@ -56,16 +56,16 @@ def ensure(session: Session, uuid: str, name: str) -> int:
     return provider.id
 
 
-class _Known(NamedTuple):
+class _FoundProvider(NamedTuple):
     id: int
     name: str
     of_node: bool | None
     parent_id: int | None
 
 
-def _find(session: Session, uuid: str) -> _Known | None:
+def _find(session: Session, uuid: str) -> _FoundProvider | None:
     row = session.execute(_NAMED, {"of": uuid}).one_or_none()
-    return None if row is None else _Known(*row)
+    return None if row is None else _FoundProvider(*row)
 
 
 def delete(session: Session, uuid: str) -> None:

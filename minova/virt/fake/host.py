@@ -1,4 +1,4 @@
-"""What a fake host has."""
+"""The resources of a fake host."""
 
 import time
 from typing import ClassVar, NamedTuple

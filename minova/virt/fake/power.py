@@ -1,4 +1,4 @@
-"""What fake guests do: they run, pause and are saved."""
+"""Operations on fake guests: run, pause, save their memory."""
 
 import threading
 from typing import Protocol

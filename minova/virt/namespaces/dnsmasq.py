@@ -109,7 +109,7 @@ def _range4(number: int, subnet: HostSubnet, network: LocalNetwork) -> Iterator[
 def _range6(number: int, subnet: HostSubnet) -> Iterator[str]:
     block = ipaddress.ip_network(subnet.cidr)
     kind = {STATEFUL: "static", "slaac": "ra-only", "dhcpv6-stateless": "ra-stateless"}[subnet.mode]
-    # What a guest makes itself outlives a host's outage of some hours.
+    # An address that a guest makes itself outlives a host's outage of some hours.
     lease = _LEASE if subnet.mode == STATEFUL else _ADVERTISED
     yield f"dhcp-range=set:s{number},{block.network_address},{kind},{block.prefixlen},{lease}"
 

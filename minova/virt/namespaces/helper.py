@@ -28,7 +28,7 @@ from minova.virt.namespaces.records import make_folder
 
 LOG = logging.getLogger(__name__)
 _CREDENTIALS = struct.Struct("3i")
-# What the kernel says when there is no room for one more connection, and seconds until it is asked again.
+# Errors of the kernel if there is no room for one more connection, and seconds until the next try.
 _SHORT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _PAUSE = 0.2
 # Seconds between two looks at the threads that wait for connections.
@@ -53,7 +53,7 @@ OF_MEMBERS: tuple[type, ...] = (calls.Connect,)
 
 
 class CallerRights(NamedTuple):
-    """What callers of one kind may do.
+    """The rights of callers of one kind.
 
     `calls`: that they may ask for.
     `largest`: bytes of a message.

@@ -13,7 +13,7 @@ from minova.virt.namespaces.remote import RemoteNamespaces
 
 
 class HostNetworks(Protocol):
-    """What `NetworkNamespaces` does."""
+    """The methods of `NetworkNamespaces`."""
 
     def records(self) -> Mapping[str, NetworkRecord]: ...
 

@@ -28,7 +28,7 @@ _WAYS = (
 
 
 class HostRules:
-    """The caller lets in one at a time. `folder`: see `namespaces.py`. `host`: the network namespace of the host's bridges."""
+    """The caller holds a lock. `folder`: see `namespaces.py`. `host`: the network namespace of the host's bridges."""
 
     def __init__(self, folder: Path, host: Path) -> None:
         self._resolver = folder / "resolver"

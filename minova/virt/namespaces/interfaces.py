@@ -122,7 +122,7 @@ def set_addresses(record: NetworkRecord) -> None:
     )
     _forward()
     if any(network.is_gateway_of(each) for each in network.six):
-        # With no way further it says so to guests, which then take IPv4.
+        # Without a route further it tells guests so, and they take IPv4.
         _set_to_one(Path("/proc/sys/net/ipv6/conf/all/forwarding"))
 
 

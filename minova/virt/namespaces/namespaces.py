@@ -292,7 +292,7 @@ class NetworkNamespaces:
         return within(NAMED / self._name(network.network_id), lambda: self._missing_inside(record))
 
     def _missing_inside(self, record: NetworkRecord) -> str:
-        """In the namespace: what is missing."""
+        """Returns what is missing in the namespace of the caller's thread; "" if nothing is."""
         missing = interfaces.missing_addresses(record)
         if not missing and record.index % ROUNDS == self._round:
             self._applied_inside.pop(record.network.network_id, None)
@@ -300,7 +300,7 @@ class NetworkNamespaces:
         return missing
 
     def _settle(self, record: NetworkRecord) -> None:
-        """In the namespace: addresses, routes, rules."""
+        """Make addresses, routes and rules in the namespace of the caller's thread."""
         interfaces.set_addresses(record)
         self._apply_inside(record)
         interfaces.set_neighbours(record)

@@ -16,7 +16,7 @@ from minova.conductor.actions.engine.in_progress import Ending, locked_instance
 from minova.conductor.actions.engine.kind import ActionKind, ActionRequest, EveryKind, parsed
 from minova.conductor.actions.engine.requests import ServerActions, require_allowed
 from minova.conductor.hosts.liveness import Liveness
-from minova.conductor.moves.start import Begun, RequestedMove, StartMoves
+from minova.conductor.moves.start import BegunMove, RequestedMove, StartMoves
 from minova.conductor.quotas import Quotas, refused
 from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext, service_context
@@ -52,7 +52,7 @@ def wanted_of(action: ServerAction, arguments: MoveRequest) -> RequestedMove:
     return RequestedMove(_TYPES[action.kind], arguments.flavor, arguments.host, arguments.force, arguments.block)
 
 
-class _Begun(ActionKind):
+class _BegunWithRecord(ActionKind):
     """A kind whose work begins in one transaction with the record of the action."""
 
     def __init__(self, worker: TaskWorker) -> None:
@@ -72,7 +72,7 @@ class _Begun(ActionKind):
         return write(session, locked, action_id)
 
 
-class Move(_Begun):
+class Move(_BegunWithRecord):
     """`scheduler`: a client with a short time-out."""
 
     def __init__(self, worker: TaskWorker, moves: StartMoves, quotas: Quotas, scheduler: SchedulerApi) -> None:
@@ -90,7 +90,7 @@ class Move(_Begun):
         if not self._worker.run(lambda session: self._is_repeated(session, request)):
             self._require_host(request, requested_move)
 
-        def write(session: Session, locked: LockedInstance, action_id: int) -> Begun:
+        def write(session: Session, locked: LockedInstance, action_id: int) -> BegunMove:
             if request.arguments.disk_config is not None:
                 system_metadata = instances.system_metadata_of(session, locked.uuid)
                 changed = {"system_metadata": disk_config.changed(system_metadata, request.arguments.disk_config)}
@@ -119,7 +119,7 @@ class Move(_Begun):
             raise errors.BadRequest(answer.diagnosis.summary() if named else "No valid host was found.")
 
 
-class Settle(_Begun):
+class Settle(_BegunWithRecord):
     """Confirms a finished move, or reverts it."""
 
     def __init__(self, worker: TaskWorker, moves: StartMoves) -> None:

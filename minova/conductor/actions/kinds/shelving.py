@@ -295,7 +295,7 @@ def kinds(conf: cfg.ConfigOpts, worker: TaskWorker, images: Images, builds: Buil
     }
 
 
-class _Request(NamedTuple):
+class _UnshelveBuild(NamedTuple):
     spec: RequestSpec
     build_extras: BuildExtras
 
@@ -307,7 +307,9 @@ def _with_boot_files_of(shelved: Image, own: Image | None) -> Image:
     return msgspec.structs.replace(shelved, kernel=own.kernel, ramdisk=own.ramdisk)
 
 
-def _request(session: Session, instance_uuid: str, image: Image, place: _Place, aliases: Sequence[str]) -> _Request:
+def _request(
+    session: Session, instance_uuid: str, image: Image, place: _Place, aliases: Sequence[str]
+) -> _UnshelveBuild:
     """Returns the server's first request with this image, for any host that has nothing more to remove of the server. The host
     forced at its creation does not count, as in Nova.
     """
@@ -325,4 +327,4 @@ def _request(session: Session, instance_uuid: str, image: Image, place: _Place, 
         requested_destination=None if place.host is None else Destination(host=place.host),
         **needs_now(session, instance_uuid, instance.flavor, image, aliases),
     )
-    return _Request(spec, build_extras.without_secrets())
+    return _UnshelveBuild(spec, build_extras.without_secrets())

@@ -1,4 +1,4 @@
-"""What a guest that exists does: it runs, pauses, is saved, and obeys signals."""
+"""Operations on a guest that exists: run, pause, save its memory, send it signals."""
 
 import logging
 import shutil

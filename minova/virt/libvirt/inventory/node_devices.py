@@ -28,7 +28,7 @@ class HostDevices(NamedTuple):
 
 def parse(texts: Iterable[str]) -> HostDevices:
     """Parse every node device of a host, in any order: interfaces and vDPA devices name their parent PCI device."""
-    reading = _Reading({}, {}, set(), defaultdict(Counter), [])
+    reading = _DevicesRead({}, {}, set(), defaultdict(Counter), [])
     for text in texts:
         try:
             root = ET.fromstring(text)
@@ -47,7 +47,7 @@ def parse(texts: Iterable[str]) -> HostDevices:
     return HostDevices(devices, {card: dict(types) for card, types in sorted(reading.mdev_types.items())}, reading.odd)
 
 
-class _Reading(NamedTuple):
+class _DevicesRead(NamedTuple):
     """What has been read so far, by the names of the devices."""
 
     pci: dict[str, PciDevice]

@@ -39,7 +39,7 @@ _STATS = {
 }
 
 
-class _Seen(NamedTuple):
+class _DomainReading(NamedTuple):
     side: GuestSide
     migrates: bool
     stats: Mapping[str, Any]
@@ -161,7 +161,7 @@ class LiveRun:
         self, begun: "concurrent.futures.Future[None] | None", progress: Callable[[LiveProgress], None]
     ) -> LivePhase | None:
         """Returns the last phase, once libvirt no longer works on the migration; None: the guest is handed over."""
-        phase, is_forced, seen = LivePhase.PREPARING, False, _Seen(GuestSide.RUNNING, True, {})
+        phase, is_forced, seen = LivePhase.PREPARING, False, _DomainReading(GuestSide.RUNNING, True, {})
         while not (begun.done() if begun is not None else not self._look_at_domain().migrates):
             try:
                 now = self._look_at_domain()
@@ -202,13 +202,13 @@ class LiveRun:
             _wait(begun, _LOOKS)
         return False
 
-    def _look_at_domain(self) -> _Seen:
+    def _look_at_domain(self) -> _DomainReading:
         with self._host.connection("Watching the live migration", domain_name(self._uuid)) as connection:
             domain = require(connection, self._uuid)
             side = sides.side_of(domain)
-            return _Seen(side, sides.migrates(domain), _stats(domain))
+            return _DomainReading(side, sides.migrates(domain), _stats(domain))
 
-    def _progress(self, seen: _Seen, phase: LivePhase) -> LiveProgress:
+    def _progress(self, seen: _DomainReading, phase: LivePhase) -> LiveProgress:
         counts = {name: int(seen.stats.get(key, 0)) for name, key in _STATS.items()}
         downtime = seen.stats.get("downtime")
         return LiveProgress(
@@ -219,7 +219,7 @@ class LiveRun:
             **counts,
         )
 
-    def _require_progress(self, seen: _Seen) -> None:
+    def _require_progress(self, seen: _DomainReading) -> None:
         """Raises PostCopyFailed if nothing arrives any more."""
         now, remaining = time.monotonic(), float(seen.stats.get("memory_remaining", 0))
         if remaining != self._remaining or self._stalled_at < 0:
@@ -320,7 +320,7 @@ def _stats(domain: Any) -> Mapping[str, Any]:
         raise
 
 
-def _phase(seen: _Seen) -> LivePhase | None:
+def _phase(seen: _DomainReading) -> LivePhase | None:
     if seen.side is GuestSide.POST_COPY:
         return LivePhase.POST_COPY
     if seen.stats.get("memory_processed"):

@@ -70,7 +70,7 @@ _INPUTS = frozenset({"mouse", "tablet", "keyboard"})
 _ACTIONS = frozenset({"none", "pause", "poweroff", "reset", "shutdown", "inject-nmi"})
 
 
-class _Seen(NamedTuple):
+class _DeviceForm(NamedTuple):
     """What a guest sees of one kind of device: `attributes` of the element, and of its `children`. Address and the attributes of
     virtio come with each. `key`: which of the destination's devices is the same one; None: devices that use nothing of the host.
     """
@@ -107,14 +107,14 @@ def _emulated(tpm: ET.Element) -> str:
 
 _MODEL, _TYPE = frozenset({"model"}), frozenset({"type"})
 _DEVICES = {
-    "disk": _Seen(children={"target": frozenset({"dev", "bus"})}, key=_file_name),
-    "interface": _Seen(children={"model": _TYPE}, key=_mac),
-    "hostdev": _Seen(key=_first),
-    "serial": _Seen(children={"target": frozenset({"type", "port"})}, key=_first),
-    "channel": _Seen(key=_channel),
-    "rng": _Seen(_MODEL, key=_first),
-    "memballoon": _Seen(frozenset({"model", "autodeflate", "freePageReporting"}), key=_first),
-    "controller": _Seen(
+    "disk": _DeviceForm(children={"target": frozenset({"dev", "bus"})}, key=_file_name),
+    "interface": _DeviceForm(children={"model": _TYPE}, key=_mac),
+    "hostdev": _DeviceForm(key=_first),
+    "serial": _DeviceForm(children={"target": frozenset({"type", "port"})}, key=_first),
+    "channel": _DeviceForm(key=_channel),
+    "rng": _DeviceForm(_MODEL, key=_first),
+    "memballoon": _DeviceForm(frozenset({"model", "autodeflate", "freePageReporting"}), key=_first),
+    "controller": _DeviceForm(
         frozenset({"type", "index", "model", "ports", "vectors"}),
         {
             "model": frozenset({"name"}),
@@ -123,16 +123,16 @@ _DEVICES = {
             "pcihole64": frozenset({"unit"}),
         },
     ),
-    "input": _Seen(frozenset({"type", "bus", "model"})),
-    "sound": _Seen(_MODEL, {"codec": _TYPE}),
-    "video": _Seen(
+    "input": _DeviceForm(frozenset({"type", "bus", "model"})),
+    "sound": _DeviceForm(_MODEL, {"codec": _TYPE}),
+    "video": _DeviceForm(
         children={"model": frozenset({"type", "ram", "vram", "vram64", "vgamem", "heads", "primary", "blob"})}
     ),
-    "watchdog": _Seen(frozenset({"model", "action"})),
-    "iommu": _Seen(_MODEL),
-    "tpm": _Seen(_MODEL, key=_emulated),
-    "hub": _Seen(_TYPE),
-    "panic": _Seen(_MODEL),
+    "watchdog": _DeviceForm(frozenset({"model", "action"})),
+    "iommu": _DeviceForm(_MODEL),
+    "tpm": _DeviceForm(_MODEL, key=_emulated),
+    "hub": _DeviceForm(_TYPE),
+    "panic": _DeviceForm(_MODEL),
 }
 
 
@@ -314,7 +314,7 @@ def _counterpart(element: ET.Element, key: Callable[[ET.Element], str], left: li
     raise _refused(f"{element.tag} {key(element)}".rstrip())
 
 
-def _show(device: ET.Element, source: ET.Element, seen: _Seen) -> None:
+def _show(device: ET.Element, source: ET.Element, seen: _DeviceForm) -> None:
     """Make the device look to the guest as that of the source."""
     device.attrib.update({name: value for name, value in source.attrib.items() if name in seen.attributes})
     for tag, attributes in seen.children.items():
