@@ -211,12 +211,14 @@ def fields(image: Json) -> dict[str, Any]:
 
 
 class ImageCreate(ShowOne):
-    """Create an image from a file."""
+    """Create an image from a file, or a record whose bytes come later."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("name", metavar="NAME")
-        parser.add_argument("--file", required=True, metavar="PATH", help="the image's bytes")
+        parser.add_argument(
+            "--file", metavar="PATH", help="the image's bytes (default: none yet; see `image stage`, `import`)"
+        )
         parser.add_argument("--disk-format", choices=["qcow2", "raw"], required=True, help="what the file is")
         parser.add_argument("--container-format", choices=["bare"], default="bare", help="default: bare")
         parser.add_argument("--min-disk", type=natural, default=0, metavar="GB", help="smallest root disk it boots on")
@@ -229,13 +231,18 @@ class ImageCreate(ShowOne):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
+        if parsed_args.file is None:
+            return self.dict2columns(fields(self._made(parsed_args)))
         with open_image(parsed_args.file, parsed_args.disk_format) as data:
-            record = self._record(parsed_args, find.owner(self.client, parsed_args))
-            image = self.client.post(f"{IMAGE}/images", record)
+            image = self._made(parsed_args)
             size = os.fstat(data.fileno()).st_size
             _upload(self.client, image["id"], UploadFile(data, size, parsed_args.file, sys.stderr), size)
         stored = self.client.get(f"{IMAGE}/images/{part(image['id'])}")
         return self.dict2columns(fields(stored))
+
+    def _made(self, parsed_args: argparse.Namespace) -> Json:
+        """Makes the record."""
+        return self.client.post(f"{IMAGE}/images", self._record(parsed_args, find.owner(self.client, parsed_args)))
 
     @staticmethod
     def _record(parsed_args: argparse.Namespace, owner: str | None) -> Json:
@@ -316,16 +323,24 @@ class UploadFile:
             self._out.flush()
 
 
-def _upload(client: Client, image_id: str, data: UploadFile, size: int) -> None:
-    path = f"{IMAGE}/images/{part(image_id)}"
+def send(client: Client, path: str, data: UploadFile, size: int) -> None:
+    """Sends the bytes. Raises CliError with the reason if the API refuses them."""
     try:
-        client.upload(f"{path}/file", data, size)  # type: ignore[arg-type] # reads like a file
-    except BaseException as error:
-        # After Ctrl-C too: an image without bytes is useless.
-        with suppress(CliError):
-            client.delete(path)
-        if isinstance(error, ApiError) and error.status == 400:
+        client.upload(path, data, size)  # type: ignore[arg-type] # reads like a file
+    except ApiError as error:
+        if error.status == 400:
             raise CliError(f"The image was refused: {error}") from error
         raise
     finally:
         data.end()
+
+
+def _upload(client: Client, image_id: str, data: UploadFile, size: int) -> None:
+    path = f"{IMAGE}/images/{part(image_id)}"
+    try:
+        send(client, f"{path}/file", data, size)
+    except BaseException:
+        # After Ctrl-C too: an image without bytes is useless.
+        with suppress(CliError):
+            client.delete(path)
+        raise

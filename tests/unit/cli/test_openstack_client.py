@@ -29,7 +29,6 @@ NO_FLOATING = "minova's networks have no floating addresses"
 NO_SCOPES = "minova's networks have no address scopes"
 CACHE = "images are cached by Glance's own commands; minova's computes fetch and expire them by themselves"
 METADEF = "minova has no catalogue of metadata definitions"
-IMPORT = "`image create` uploads and checks at once; the API serves imports, and `openstack` has commands for them"
 STORES = "there is one store of images"
 NO_DNS = "no DNS service outside knows guests"
 NO_EXTERNAL = "no network is external"
@@ -57,9 +56,6 @@ NO_COMMAND: Mapping[str, str] = {
     "host show": HOSTS,
     "image task list": "images are checked at once: there are no tasks",
     "image task show": "images are checked at once: there are no tasks",
-    "image import": IMPORT,
-    "image import info": IMPORT,
-    "image stage": IMPORT,
     "image stores list": STORES,
     **dict.fromkeys(
         [
@@ -208,11 +204,18 @@ NO_OPTION: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(["--checksum", "--copy-from", "--location", "--size"], "OpenStack's refuse them with Image API 2"),
         "--force": NO_VOLUMES,
         **dict.fromkeys(["--sign-cert-id", "--sign-key-path"], "images are not signed"),
-        "--import": IMPORT,
+        "--import": "`image stage` and `image import`",
         "--progress": "terminals show it always",
         "--store": STORES,
         "--volume": NO_VOLUMES,
     },
+    "image import": {
+        **dict.fromkeys(["--all-stores", "--allow-failure", "--disallow-failure", "--store"], STORES),
+        **dict.fromkeys(
+            ["--remote-image", "--remote-region", "--remote-service-interface"], "no other Glance is known to minova"
+        ),
+    },
+    "image stage": {"--progress": "terminals show it always", "--size": "it is that of the file"},
     "image set": {"--visibility": "OpenStack's refuses it: --public, --private, --community and --shared"},
     "server resize": {"--confirm": "`server resize confirm`", "--revert": "`server resize revert`"},
     "server migrate": dict.fromkeys(
