@@ -43,7 +43,7 @@ _TUNNEL = "migrations do not go through libvirt's connection: use live_migration
 _SNAPSHOTS = "users may make images of their servers: forbid it by the policy os_compute_api:servers:create_image"
 _ADDRESSES = "addresses are shown in each state of a server"
 _ATTESTATION = "no server attests hosts"
-_ISOLATION = "libvirt gives a port of Open vSwitch no VLAN: it is not isolated before Neutron's agent has configured it"
+_ISOLATION = "libvirt gives a port of Open vSwitch no VLAN, so it is not isolated until Neutron's agent has configured it: remove the option to accept this"
 
 
 PROTECTING: dict[Place, Protection] = {
