@@ -116,14 +116,16 @@ class ComputeMethods(ComputeApi):
         self._background.ask(ctx, ("question before terminate", instance_uuid), question)
 
     def _begin_removal(self, ctx: RequestContext, instance_uuid: str) -> None:
-        is_needed = self._builder.removals.asked(ctx, instance_uuid)
-        if is_needed is None:
+        confirmed_at = self._builder.removals.confirmed_at(ctx, instance_uuid)
+        if confirmed_at is None:
             return
         self._builder.cancel(instance_uuid)
         self._actions.cancel(instance_uuid)
         self.collaborators.moves.cancel(instance_uuid)
         self._workers.hurry(instance_uuid)
-        self._background.run(ctx, ("terminate", instance_uuid), lambda: self._terminate(ctx, instance_uuid, is_needed))
+        self._background.run(
+            ctx, ("terminate", instance_uuid), lambda: self._terminate(ctx, instance_uuid, confirmed_at)
+        )
 
     def run_action(
         self, ctx: RequestContext, instance: Instance, action_id: int, kind: str, arguments: HostArguments
@@ -180,9 +182,9 @@ class ComputeMethods(ComputeApi):
     def audit_node(self, ctx: RequestContext, node: str) -> NodeAudit:
         return self._auditor.audit_node(ctx, node)
 
-    def _terminate(self, ctx: RequestContext, instance_uuid: str, asked: float) -> None:
+    def _terminate(self, ctx: RequestContext, instance_uuid: str, confirmed_at: float) -> None:
         try:
-            self._builder.removals.terminate(ctx, instance_uuid, asked)
+            self._builder.removals.terminate(ctx, instance_uuid, confirmed_at)
         except errors.ServiceUnavailable as error:  # no conductor received the report of the removal
             LOG.warning("Removal of instance %s is not done yet: %s", instance_uuid, error)
         except Exception as error:

@@ -116,7 +116,7 @@ class BatchQueue(Generic[A, B]):
                 self._serve_waiting()
         return [entry.outcome() for entry in queued]
 
-    def alone(self, work: Callable[[], C]) -> C:
+    def run_alone(self, work: Callable[[], C]) -> C:
         """Run other work while the queue's own work does not run."""
         with self._turn:
             return work()

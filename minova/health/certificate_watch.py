@@ -40,13 +40,13 @@ class CertificateWatch:
         self._warned: dict[tuple[str, float], float] = {}
 
     def start(self) -> None:
-        task = PeriodicTask(name="watch_certificates", interval=INTERVAL, work=self.look, at_once=True)
+        task = PeriodicTask(name="watch_certificates", interval=INTERVAL, work=self.check, at_once=True)
         threading.Thread(target=run_periodic, args=(task, self._stopping), name=task.name, daemon=True).start()
 
     def stop(self) -> None:
         """Does nothing: the thread ends with `stopping`."""
 
-    def look(self) -> None:
+    def check(self) -> None:
         now = self._clock()
         for certificate in certificates.readable(self._conf):
             CERTIFICATE_DAYS.labels(certificate.option, certificate.file).set(round(certificate.days(now), 3))

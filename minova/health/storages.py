@@ -42,13 +42,13 @@ class StorageWatch:
         self._stopping = stopping
 
     def start(self) -> None:
-        task = PeriodicTask(name="watch_storages", interval=INTERVAL, work=self.look, at_once=True)
+        task = PeriodicTask(name="watch_storages", interval=INTERVAL, work=self.check, at_once=True)
         threading.Thread(target=run_periodic, args=(task, self._stopping), name=task.name, daemon=True).start()
 
     def stop(self) -> None:
         """Does nothing: the thread ends with `stopping`."""
 
-    def look(self) -> None:
+    def check(self) -> None:
         for name, folder in self._folders.items():
             try:
                 size, free = space(folder)

@@ -63,7 +63,7 @@ def test_a_certificate_is_warned_of_once_a_day_from_fourteen_days_before_its_end
         nonlocal now
         before = len(caplog.records)
         while now < start + day * certificates.DAY:
-            watch.look()
+            watch.check()
             now += INTERVAL
         return len(caplog.records) - before
 
@@ -78,10 +78,10 @@ def test_a_certificate_is_warned_of_once_a_day_from_fourteen_days_before_its_end
 def test_a_new_certificate_ends_the_warnings(make: Callable[[int], Path], caplog: pytest.LogCaptureFixture) -> None:
     file = make(5)
     watch = CertificateWatch(configured(ssl_cert_file=str(file)), threading.Event())
-    watch.look()
+    watch.check()
     assert len(caplog.records) == 1
     file.write_bytes(make(100).read_bytes())
-    watch.look()
+    watch.check()
     assert len(caplog.records) == 1
 
 

@@ -67,7 +67,7 @@ class Speed:
         self.last = math.inf
         self._since: tuple[float, int] | None = None
 
-    def look(self, now: float, moved: int) -> None:
+    def update(self, now: float, moved: int) -> None:
         if self._since is None:
             self._since = (now, moved)
             return
@@ -143,7 +143,7 @@ class RequestPlaces:
         self._shares.take(owner)
         self._holding.add(place)
         place.queued = False
-        place.speed.look(self._clock(), place.moved)
+        place.speed.update(self._clock(), place.moved)
         place.ready.set()
 
     def _following(self) -> RequestPlace | None:
@@ -172,7 +172,7 @@ class RequestPlaces:
         """
         now = self._clock()
         for holding in self._holding:
-            holding.speed.look(now, holding.moved)
+            holding.speed.update(now, holding.moved)
         patient = [place for place, since in self._waiting.items() if now - since >= PATIENCE]
         if not patient or sum(place.has_given_way for place in self._holding) >= len(patient):
             return

@@ -69,14 +69,14 @@ class Interfaces:
             try:
                 with self._members_lock:
                     members, self._members = self._members, {}
-                self._let_in(tuple(members.values()))
+                self._add_members(tuple(members.values()))
                 if self._wanted or not self._is_known:
                     self._wanted = False
                     self._refresh()
             finally:
                 self._lock.release()
 
-    def _let_in(self, members: Sequence[GroupMembers]) -> None:
+    def _add_members(self, members: Sequence[GroupMembers]) -> None:
         if members:
             try:
                 self._driver.refresh_members(members)

@@ -53,7 +53,7 @@ class Removals:
         self._stops = stops
         self._repeat = repeat
 
-    def asked(self, ctx: RequestContext, instance_uuid: str) -> float | None:
+    def confirmed_at(self, ctx: RequestContext, instance_uuid: str) -> float | None:
         """Asks whether the instance is to be deleted. Returns the time of the answer; None: it is not, or no conductor answers,
         which then requests the removal again.
         """
@@ -66,15 +66,15 @@ class Removals:
             return None
         return self._clock()
 
-    def terminate(self, ctx: RequestContext, instance_uuid: str, asked: float) -> None:
+    def terminate(self, ctx: RequestContext, instance_uuid: str, confirmed_at: float) -> None:
         """Remove domain and disks, release the resources, report. Raises the errors of the driver; then the conductor
         requests the removal again.
 
-        `asked`: when a conductor has said that the instance is to be deleted. It is asked again after a wait for other work on
+        `confirmed_at`: when a conductor has said that the instance is to be deleted. It is asked again after a wait for other work on
         the instance.
         """
         with self._domains.locked(instance_uuid):
-            if self._clock() - asked > FRESH and self.asked(ctx, instance_uuid) is None:
+            if self._clock() - confirmed_at > FRESH and self.confirmed_at(ctx, instance_uuid) is None:
                 return
             self._domains.destroy(instance_uuid, self._row_of_removal(ctx, instance_uuid))
             self._nodes.forget(ctx, instance_uuid)

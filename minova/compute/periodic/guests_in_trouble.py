@@ -50,7 +50,7 @@ class GuestsInTrouble:
         self._clock = clock
         self._tries: dict[str, _Tries] = {}
 
-    def look(self) -> None:
+    def check(self) -> None:
         troubled_guests = {
             uuid: state for uuid, state in self._driver.guests_in_trouble().items() if self._is_trouble(uuid, state)
         }

@@ -95,7 +95,7 @@ class PeriodicTasks:
         # At once, because networks may have changed while this service was away.
         every, work = INTERFACES_INTERVAL, self.refresh_interfaces
         tasks.append(PeriodicTask(name="refresh_interfaces", interval=every, work=work, at_once=True))
-        every, work = TROUBLE_INTERVAL, self._guests_in_trouble.look
+        every, work = TROUBLE_INTERVAL, self._guests_in_trouble.check
         tasks.append(PeriodicTask(name="watch_guests_in_trouble", interval=every, work=work, at_once=True))
         if conf.networks.bridge_mappings:
             tasks.append(PeriodicTask(name="watch_bridges", interval=BRIDGES_INTERVAL, work=self.watch_bridges))

@@ -42,7 +42,7 @@ class MoveDebts:
             if message is not None:
                 self._computes.move(service_context(), str(message.migration.cleanup_host), message)
 
-    def owed(self, session: Session, phase: PhaseKey, host: str) -> Migration | None:
+    def owed_migration(self, session: Session, phase: PhaseKey, host: str) -> Migration | None:
         """Returns the ended migration, locked, for which the host has still to go through this phase."""
         migration = migrations.lock(session, phase.migration_uuid)
         if migration is None or (migration.cleanup_host, migration.attempt) != (host, phase.attempt):
@@ -56,7 +56,7 @@ class MoveDebts:
 
     def pay(self, session: Session, phase: PhaseKey, host: str, result: PhaseResult) -> None:
         """The host has removed what an ended move has left there, or has ended its guest."""
-        migration = self.owed(session, phase, host)
+        migration = self.owed_migration(session, phase, host)
         if migration is None or result.failure is not None:
             return
         if phase.phase is MovePhase.CLOSE:

@@ -124,7 +124,7 @@ class MoveSteps(MovePhasesApi):
             if move is not None and move.is_at(phase, host):
                 self._changes.give_time(session, move)
                 return True
-            return self._debts.owed(session, phase, host) is not None
+            return self._debts.owed_migration(session, phase, host) is not None
 
         if not self._worker.run(work):
             raise errors.StaleAttempt(

@@ -1,7 +1,7 @@
 """The history of the database, as one conductor process guards it: its change counter, what witnesses have seen, and the
 cloud's safe mode. See docs/decisions/0045 and 0046.
 
-A look is part of the transaction that renews the lease, some times a second:
+A reading is part of the transaction that renews the lease, some times a second:
 
     read the cloud's row -> judge it by what witnesses have seen -> raise the own counter -> (commit) -> learn, or hold
 """
@@ -85,9 +85,9 @@ class HistoryMonitor:
         if self._witness.seen is not None:
             self._evidence[self._own_name] = self._witness.seen
 
-    # -- the look --------------------------------------------------------------------------------------------------
+    # -- the reading --------------------------------------------------------------------------------------------------
 
-    def look(self, session: Session, now: ColumnElement[float]) -> HistoryReading:
+    def read(self, session: Session, now: ColumnElement[float]) -> HistoryReading:
         """Compares the database with all evidence. Writes nothing."""
         row = cloud.record(session, now)
         pending = self._pending()
@@ -109,32 +109,32 @@ class HistoryMonitor:
             unknown_histories=frozenset(lost - {row.history if row is not None else ""}),
         )
 
-    def write(self, session: Session, look: HistoryReading, now: ColumnElement[float]) -> HistoryReading:
+    def write(self, session: Session, reading: HistoryReading, now: ColumnElement[float]) -> HistoryReading:
         """Raises the own counter. Begins safe mode if a doubt has lasted."""
-        assert look.row is not None
-        doubt, mark = look.doubt, self._count(session, look.row, now)
+        assert reading.row is not None
+        doubt, mark = reading.doubt, self._count(session, reading.row, now)
         if mark is None and doubt is None:
             details = f"conductor {self._host}: the database has lost the number of its own change counter"
             doubt = Judgement(verdict=WitnessVerdict.LOST, details=details)
-        if doubt is not None and look.row.safe_since is None and self._has_lasted():
+        if doubt is not None and reading.row.safe_since is None and self._has_lasted():
             cloud.begin_safe_mode(session, objects.LOST, doubt.details, now)
-            look = msgspec.structs.replace(look, row=cloud.record(session, now))
-        if look.row is not None and look.row.safe_since is not None:
-            cloud.note_histories(session, look.unknown_histories, now)
-        return msgspec.structs.replace(look, doubt=doubt, mark=mark)
+            reading = msgspec.structs.replace(reading, row=cloud.record(session, now))
+        if reading.row is not None and reading.row.safe_since is not None:
+            cloud.note_histories(session, reading.unknown_histories, now)
+        return msgspec.structs.replace(reading, doubt=doubt, mark=mark)
 
-    def apply(self, look: HistoryReading) -> None:
-        """Takes in what a look has found, once its transaction is committed."""
+    def apply(self, reading: HistoryReading) -> None:
+        """Takes in what a reading has found, once its transaction is committed."""
         with self._lock:
-            self._row = look.row
-            self._note_doubt(look)
-            self._settle(look)
-            if look.mark is not None:
-                self._mark = look.mark
-            own = () if look.mark is None else (look.mark,)
-            self._marks = (*own, *(mark for mark in look.marks if mark.counter != self._counter))
-        self._hold(look)
-        for sender, judgement in look.judged.items():
+            self._row = reading.row
+            self._note_doubt(reading)
+            self._settle(reading)
+            if reading.mark is not None:
+                self._mark = reading.mark
+            own = () if reading.mark is None else (reading.mark,)
+            self._marks = (*own, *(mark for mark in reading.marks if mark.counter != self._counter))
+        self._hold(reading)
+        for sender, judgement in reading.judged.items():
             self._note_refusal(sender, judgement)
         state = self.state
         if state is not None and state.safe_mode is None:
@@ -142,7 +142,7 @@ class HistoryMonitor:
 
     @property
     def state(self) -> CloudState | None:
-        """Returns what this conductor tells to services; None before its first look."""
+        """Returns what this conductor tells to services; None before its first reading."""
         with self._lock:  # the seals of the marks are those of the row's history
             row, marks = self._row, self._marks
         if row is None:
@@ -153,7 +153,7 @@ class HistoryMonitor:
 
     @property
     def row(self) -> cloud.CloudRecord | None:
-        """Returns the cloud's row as the last look has found it."""
+        """Returns the cloud's row as the last reading has found it."""
         return self._row
 
     @property
@@ -164,7 +164,7 @@ class HistoryMonitor:
     # -- what witnesses have seen ----------------------------------------------------------------------------------
 
     def hear(self, sender: str, seen: WitnessRecord) -> None:
-        """Compare this with the database at the next look, unless the database is known to hold as much."""
+        """Compare this with the database at the next reading, unless the database is known to hold as much."""
         with self._lock:
             row = self._row
             is_known = all(self._known.get(mark.counter, -1) >= mark.number for mark in seen.marks)
@@ -172,7 +172,7 @@ class HistoryMonitor:
                 self._evidence[sender] = seen
 
     def compare(self, session: Session, sender: str, seen: WitnessRecord, now: ColumnElement[float]) -> Judgement:
-        """Compare this with the database now. A contradiction holds this process until the next look has judged it
+        """Compare this with the database now. A contradiction holds this process until the next reading has judged it
         again. Evidence that no conductor has sealed, or that is of another cloud, holds nothing.
         """
         judgement = self._judge(session, seen, cloud.record(session, now))
@@ -185,7 +185,7 @@ class HistoryMonitor:
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _pending(self) -> Mapping[str, WitnessRecord]:
-        """Returns all evidence. This conductor's own identity is compared at each look: the database may be exchanged. The
+        """Returns all evidence. This conductor's own identity is compared at each reading: the database may be exchanged. The
         newest mark proves its history.
         """
         with self._lock:
@@ -239,30 +239,30 @@ class HistoryMonitor:
     def _has_lasted(self) -> bool:
         return self._doubted_at is not None and self._ticks() - self._doubted_at >= CONFIRM
 
-    def _note_doubt(self, look: HistoryReading) -> None:
-        if look.doubt is None:
+    def _note_doubt(self, reading: HistoryReading) -> None:
+        if reading.doubt is None:
             self._doubted_at = None
             return
         self._known = {}
         if self._doubted_at is None:
             self._doubted_at = self._ticks()
-        if look.mark is None and look.row is not None and look.row.safe_since is not None:
-            # The counter is lost for good: the next look begins another one.
+        if reading.mark is None and reading.row is not None and reading.row.safe_since is not None:
+            # The counter is lost for good: the next reading begins another one.
             self._counter = self._mark = None
 
-    def _settle(self, look: HistoryReading) -> None:
-        for seen in look.settled:
+    def _settle(self, reading: HistoryReading) -> None:
+        for seen in reading.settled:
             self._evidence = {sender: evidence for sender, evidence in self._evidence.items() if evidence is not seen}
-            if look.row is not None and seen.history == look.row.history and look.doubt is None:
-                proven = objects.proven_marks(seen, look.row.key)
+            if reading.row is not None and seen.history == reading.row.history and reading.doubt is None:
+                proven = objects.proven_marks(seen, reading.row.key)
                 self._known.update({mark.counter: mark.number for mark in proven})
-        if look.mark is not None:
-            self._known[look.mark.counter] = look.mark.number
+        if reading.mark is not None:
+            self._known[reading.mark.counter] = reading.mark.number
 
-    def _hold(self, look: HistoryReading) -> None:
+    def _hold(self, reading: HistoryReading) -> None:
         """Holds safe mode on for what was found before it releases anything, so that there is no gap."""
-        doubt, row = look.doubt, look.row
-        if look.is_foreign and doubt is not None:
+        doubt, row = reading.doubt, reading.row
+        if reading.is_foreign and doubt is not None:
             self._safe_mode.hold(_FOREIGN, _REASONS[doubt.verdict], doubt.details)
             return
         if row is not None and row.safe_since is not None:

@@ -160,8 +160,8 @@ class TaskWorker:
         with self._lease_lock:
             if self._left:
                 return
-            self.history.apply(look := self._leases.run(self._renew))
-            if look.is_foreign:
+            self.history.apply(reading := self._leases.run(self._renew))
+            if reading.is_foreign:
                 self.safe_mode.require_off()
             now, before = self._ticks(), self._renewed_at
             self._renewed_at = now
@@ -185,12 +185,12 @@ class TaskWorker:
     def _renew(self, session: Session) -> HistoryReading:
         """Writes nothing to the database of another cloud."""
         now = self.now()
-        look = self.history.look(session, now)
-        if look.is_foreign:
-            return look
+        reading = self.history.read(session, now)
+        if reading.is_foreign:
+            return reading
         if not tasks.renew_lease(session, self.id, now, self._lease):
             tasks.register_worker(session, self.id, self._host, now, self._lease)
-        return self.history.write(session, look, now)
+        return self.history.write(session, reading, now)
 
     def _leave(self) -> None:
         with self._lease_lock:

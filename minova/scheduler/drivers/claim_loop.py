@@ -105,7 +105,7 @@ class ClaimLoop:
 
     def exclusive(self, work: Callable[[], T]) -> T:
         """Runs `work` on the table while no request is decided."""
-        return self.queue.alone(work)
+        return self.queue.run_alone(work)
 
     def _serve(self, queued: Sequence[_Queued]) -> None:
         clashes: dict[_Queued, Clashes] = {}

@@ -137,7 +137,7 @@ class NeutronCleaning:
         """Sent only once, so that little time passes after the check. If a conductor binds the port at this moment, it
         is bound again.
         """
-        with self._instance_locks.alone(row.instance_uuid):
+        with self._instance_locks.exclusively(row.instance_uuid):
             with self._worker.db.read() as session:
                 if not neutron_ports.is_without_host(session, row):
                     return

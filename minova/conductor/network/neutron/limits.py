@@ -34,7 +34,7 @@ class InstanceLocks:
     @contextmanager
     def take(self, instance_uuid: str) -> Iterator[None]:
         """Raises ServiceUnavailable at once instead of waiting."""
-        with self.alone(instance_uuid):
+        with self.exclusively(instance_uuid):
             with self._lock:
                 if self._taken >= self._limit:
                     raise errors.ServiceUnavailable("Too many servers wait for the network service here.")
@@ -46,7 +46,7 @@ class InstanceLocks:
                     self._taken -= 1
 
     @contextmanager
-    def alone(self, instance_uuid: str) -> Iterator[None]:
+    def exclusively(self, instance_uuid: str) -> Iterator[None]:
         """For work of a single thread, which does not count for `limit`. Raises ServiceUnavailable at once instead of
         waiting.
         """

@@ -56,7 +56,7 @@ class DomainDefinitions(LibvirtBase):
         if not settings.bridges or all(vif.from_neutron or vif.network_type == LOCAL for vif in vifs):
             return settings
         return msgspec.structs.replace(
-            settings, lost_bridges=frozenset(settings.bridges) - self._bridges.there().keys()
+            settings, lost_bridges=frozenset(settings.bridges) - self._bridges.present().keys()
         )
 
     def _plug(self, connection: Any, instance: Instance) -> None:

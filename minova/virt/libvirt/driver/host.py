@@ -50,7 +50,7 @@ class LibvirtHost(LibvirtBase):
         if self._settings.serial is not None:
             self._serial_ports = SerialPorts(self._settings.serial, self._ports_of_domains)
         if self._real:
-            self._disks.let_in(offered.qemu_user, Path(self._conf.state_path))
+            self._disks.grant_access(offered.qemu_user, Path(self._conf.state_path))
             disk_owner.register_host(self._disks.path, host)
 
     def recognise(self, former_hosts: tuple[str, ...]) -> None:
@@ -86,7 +86,7 @@ class LibvirtHost(LibvirtBase):
             gpus=facts.gpus,
             memory_encryption_contexts=facts.memory_encryption_contexts,
             traits=facts.traits,
-            bridges=self._bridges.there(),
+            bridges=self._bridges.present(),
             memory_mb=facts.memory_mb,
             memory_mb_used=facts.memory_mb_used,
             local_gb=space.total // units.Gi,
@@ -103,7 +103,7 @@ class LibvirtHost(LibvirtBase):
         )
 
     def bridges(self) -> dict[str, str]:
-        return self._bridges.there()
+        return self._bridges.present()
 
     def cpu_times(self, node: str) -> CpuTimes | None:
         with self._host.connection("Reading the CPU times") as connection:

@@ -35,7 +35,7 @@ class Bridges:
         self._is_there = is_there
         self._lost: frozenset[str] = frozenset()
 
-    def there(self) -> dict[str, str]:
+    def present(self) -> dict[str, str]:
         """Returns the existing bridges. Logs those that have appeared or vanished since the last call."""
         present = {segment: bridge for segment, bridge in self._mappings.items() if self._is_there(bridge)}
         missing = frozenset(self._mappings) - present.keys()

@@ -22,14 +22,14 @@ def make(
     folder: Path,
     image: Image,
     image_path: Path,
-    let_in: Callable[[Path], None],
+    grant_access: Callable[[Path], None],
     require_room: Callable[[int], None],
     new: NewFile = new_file,
     *,
     rescue: bool = False,
 ) -> None:
     """Make the files that the image has. `image_path`: the image in the cache of this host, which has
-    the others beside it, by their digests. `let_in` gives QEMU access. `require_room` raises DiskFull unless so many bytes fit.
+    the others beside it, by their digests. `grant_access` gives QEMU access. `require_room` raises DiskFull unless so many bytes fit.
     """
     for path, boot_file in zip(_paths(folder, rescue), (image.kernel, image.ramdisk), strict=True):
         if boot_file is None:
@@ -38,7 +38,7 @@ def make(
         with new(path) as part:
             require_room(source.stat().st_size)
             copy(source, part)
-            let_in(part)
+            grant_access(part)
 
 
 def remove_others(folder: Path, image: Image, *, rescue: bool = False) -> None:

@@ -266,10 +266,12 @@ def _encrypt(plain: Path, part: Path, size: int, passphrase: str) -> None:
         disk_keys.making(lambda: programs.convert(plain, part, command, limits, inherited=key.inherited))
 
 
-def written(path: Path, write: Callable[[Path], None], let_in: Callable[[Path], None], new: NewFile = new_file) -> None:
+def written(
+    path: Path, write: Callable[[Path], None], grant_access: Callable[[Path], None], new: NewFile = new_file
+) -> None:
     with new(path) as part:
         write(part)
-        let_in(part)
+        grant_access(part)
 
 
 def preallocate(path: Path, size: int) -> None:

@@ -125,7 +125,7 @@ class Disks(OwnedFolders):
         finally:
             probe.unlink(missing_ok=True)
 
-    def let_in(self, user: QemuUser | None, state_path: Path) -> None:
+    def grant_access(self, user: QemuUser | None, state_path: Path) -> None:
         """Give QEMU's user access to the disks, including those of existing guests. Raises InvalidConfiguration if it
         cannot.
         """

@@ -21,7 +21,7 @@ def compute() -> Compute:
 
 
 def look(compute: Compute) -> None:
-    compute.manager.collaborators.periodic_tasks._guests_in_trouble.look()
+    compute.manager.collaborators.periodic_tasks._guests_in_trouble.check()
     compute.run()
 
 

@@ -18,12 +18,12 @@ def test_a_bridge_that_goes_and_comes_is_logged_once_each(caplog: pytest.LogCapt
     bridges = Bridges({"dc1": "br0", "dc1.7": "br7"}, present.__contains__)
     with caplog.at_level(logging.INFO):
         for _ in range(2):
-            assert bridges.there() == {"dc1": "br0"}
+            assert bridges.present() == {"dc1": "br0"}
         present.add("br7")
         for _ in range(2):
-            assert bridges.there() == {"dc1": "br0", "dc1.7": "br7"}
+            assert bridges.present() == {"dc1": "br0", "dc1.7": "br7"}
         present.clear()
-        assert bridges.there() == {}
+        assert bridges.present() == {}
     assert [record.getMessage() for record in caplog.records] == [
         "[networks] bridge_mappings: bridge br7 is not there: no server on dc1.7 is built here",
         "Bridge br7 is there again, and carries dc1.7",
