@@ -112,7 +112,12 @@ class PortChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 # Attributes that clients send, of which only the default is served.
 _DEFAULTS: tuple[tuple[str, str, tuple[Any, ...], str], ...] = (
     ("vnic_type", _VNIC_TYPE, (NORMAL,), "only normal is served: SR-IOV and other hardware is not"),
-    ("profile", _PROFILE, (msgspec.UNSET, None, {}), "it describes hardware, such as SR-IOV, that is not served"),
+    (
+        "profile",
+        _PROFILE,
+        (msgspec.UNSET, None, {}),
+        "only an empty one is served: profiles tell drivers of Neutron about hardware, such as SR-IOV",
+    ),
     ("dns_name", "dns_name", (None, ""), "guests have the names of their servers"),
     ("dns_domain", "dns_domain", (None, ""), "names of guests are in openstacklocal"),
     ("qos_policy_id", "qos_policy_id", (None,), "QoS policies are not served"),
