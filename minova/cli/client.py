@@ -277,8 +277,8 @@ class Client:
         """Says once for each command that the cloud changes nothing."""
         if reason is not None and reason not in self._warned:
             self._warned.add(reason)
-            shown = "".join(character for character in reason if character.isprintable())
-            print(f"minova: the cloud is in safe mode and changes nothing: {shown}.", file=sys.stderr)
+            printable = "".join(character for character in reason if character.isprintable())
+            print(f"minova: the cloud is in safe mode and changes nothing: {printable}.", file=sys.stderr)
 
     def _decode(self, status: int, data: bytes) -> Json:
         if status == 401:

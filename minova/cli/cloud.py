@@ -34,14 +34,14 @@ class CloudSession:
         self._endpoints: dict[str, str] = {}
         with self._errors("clouds.yaml"):
             config = openstack.config.OpenStackConfig()
-            named = name or os.environ.get("OS_CLOUD")
+            cloud_name = name or os.environ.get("OS_CLOUD")
             # openstacksdk adds names of its own for clouds that are in no file.
             cloud_names = sorted(set(config.get_cloud_names()) - {"defaults", "envvars"})
-            if named and named not in cloud_names:
+            if cloud_name and cloud_name not in cloud_names:
                 raise UsageError(
-                    f"There is no cloud {named} in clouds.yaml; it has {', '.join(cloud_names) or 'none'}."
+                    f"There is no cloud {cloud_name} in clouds.yaml; it has {', '.join(cloud_names) or 'none'}."
                 )
-            self._region: Any = config.get_one(cloud=named)
+            self._region: Any = config.get_one(cloud=cloud_name)
             self._session = self._region.get_session()
         verify, cert = self._region.get_requests_verify_args()
         self.verify = verify is not False

@@ -50,9 +50,9 @@ def _servers(client: Client, name_or_id: str, status: str | None = None, *, ever
 
 def flavor(client: Client, name_or_id: str) -> Json:
     """Returns the flavor, including private ones. A match by ID takes precedence over a match by name."""
-    every = list(client.pages(f"{COMPUTE}/flavors/detail", "flavors", is_public="None"))
-    by_id = [record for record in every if record["id"] == name_or_id]
-    return _only("flavor", name_or_id, by_id or [record for record in every if record["name"] == name_or_id])
+    flavors = list(client.pages(f"{COMPUTE}/flavors/detail", "flavors", is_public="None"))
+    by_id = [record for record in flavors if record["id"] == name_or_id]
+    return _only("flavor", name_or_id, by_id or [record for record in flavors if record["name"] == name_or_id])
 
 
 def image(client: Client, name_or_id: str) -> Json:
@@ -84,9 +84,9 @@ def image_with(client: Client, properties: Mapping[str, str]) -> Json:
 
 def aggregate(client: Client, name_or_id: str) -> Json:
     """Returns the aggregate. A match by ID takes precedence over a match by name."""
-    every = client.get(f"{COMPUTE}/os-aggregates")["aggregates"]
-    by_id = [record for record in every if str(record["id"]) == name_or_id]
-    return _only("aggregate", name_or_id, by_id or (record for record in every if record["name"] == name_or_id))
+    aggregates = client.get(f"{COMPUTE}/os-aggregates")["aggregates"]
+    by_id = [record for record in aggregates if str(record["id"]) == name_or_id]
+    return _only("aggregate", name_or_id, by_id or (record for record in aggregates if record["name"] == name_or_id))
 
 
 def server_group(client: Client, name_or_id: str) -> Json:
@@ -95,8 +95,8 @@ def server_group(client: Client, name_or_id: str) -> Json:
     """
     if is_uuid(name_or_id) and (document := _by_id(client, f"{COMPUTE}/os-server-groups/", name_or_id)):
         return dict(document["server_group"])
-    every = server_groups(client)
-    return _only("server group", name_or_id, (record for record in every if record["name"] == name_or_id))
+    groups = server_groups(client)
+    return _only("server group", name_or_id, (record for record in groups if record["name"] == name_or_id))
 
 
 def network(client: Client, name_or_id: str) -> Json:
@@ -146,10 +146,10 @@ def hypervisor(client: Client, name_or_id: str) -> Json:
     """Returns the hypervisor. A host's name, as `service list` and a server show it, also finds it if the host has one
     node.
     """
-    every = list(client.pages(f"{COMPUTE}/os-hypervisors/detail", "hypervisors"))
-    by_id = [record for record in every if str(record["id"]) == name_or_id]
-    by_name = [record for record in every if record["hypervisor_hostname"] == name_or_id]
-    by_host = (record for record in every if (record.get("service") or {}).get("host") == name_or_id)
+    hypervisors = list(client.pages(f"{COMPUTE}/os-hypervisors/detail", "hypervisors"))
+    by_id = [record for record in hypervisors if str(record["id"]) == name_or_id]
+    by_name = [record for record in hypervisors if record["hypervisor_hostname"] == name_or_id]
+    by_host = (record for record in hypervisors if (record.get("service") or {}).get("host") == name_or_id)
     return _only("hypervisor", name_or_id, by_id or by_name or by_host)
 
 

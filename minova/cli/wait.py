@@ -79,14 +79,14 @@ class TerminalProgress(Progress):
         self._lines = 0
 
     def _table(self, servers: Sequence[Json], room: int, columns: int) -> list[str]:
-        shown = list(servers)
+        shown_servers = list(servers)
         total = []
-        if len(shown) > room:
-            shown = [server for server in shown if not _has_built(server)][: room - 1]
+        if len(shown_servers) > room:
+            shown_servers = [server for server in shown_servers if not _has_built(server)][: room - 1]
             total = [_sum(servers) + f"  {self._elapsed():.1f} s"]
-        longest = max((len(server["name"]) for server in shown), default=0)
+        longest = max((len(server["name"]) for server in shown_servers), default=0)
         width = max(min(longest, columns - STATE_WIDTH - 12), 8)
-        return [self._line(server, width) for server in shown] + total
+        return [self._line(server, width) for server in shown_servers] + total
 
     def _line(self, server: Json, width: int) -> str:
         name = printable(server["name"])[:width]

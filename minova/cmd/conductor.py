@@ -350,8 +350,8 @@ def _neutron(conf: cfg.ConfigOpts, worker: TaskWorker) -> "NeutronPorts | None":
 
 def _record(host: str) -> Service:
     """The conductor's own row in `services`. Its uuid is derived from its host, so each start finds the same row."""
-    named = str(uuid.uuid5(uuid.NAMESPACE_URL, f"minova:service:{BINARY}:{host}"))
-    return Service(uuid=named, host=host, binary=BINARY, topic=ConductorApi.TOPIC, version=SERVICE_VERSION)
+    service_uuid = str(uuid.uuid5(uuid.NAMESPACE_URL, f"minova:service:{BINARY}:{host}"))
+    return Service(uuid=service_uuid, host=host, binary=BINARY, topic=ConductorApi.TOPIC, version=SERVICE_VERSION)
 
 
 def compose_process(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Runnable]:

@@ -43,8 +43,8 @@ def options_of(scenario: Scenario) -> cfg.ConfigOpts:
         configuration.override(conf, name, value)
     if scenario.filters is not None:
         configuration.override(conf, "filter_scheduler.enabled_filters", chain(scenario.filters))
-    named = [weigher for name in conf.filter_scheduler.weight_classes for weigher in weighers(name)]
-    configuration.override(conf, "filter_scheduler.weight_classes", named)
+    configured_weighers = [weigher for name in conf.filter_scheduler.weight_classes for weigher in weighers(name)]
+    configuration.override(conf, "filter_scheduler.weight_classes", configured_weighers)
     configuration.check(conf)
     return conf
 

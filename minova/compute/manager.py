@@ -230,11 +230,11 @@ class ComputeManager(ComputeMethods):
 
     def _compared(self, ctx: RequestContext, state: CloudState | None) -> CloudState | None:
         """Returns what a conductor says of the cloud after it has compared what this host has seen, if that is needed."""
-        seen = self._membership.seen
-        if state is None or seen is None or is_shown(seen, state):
+        record = self._membership.seen
+        if state is None or record is None or is_shown(record, state):
             return state
         try:
-            return self._conductor.service_has_seen(ctx, host=self.host, binary=BINARY, seen=seen)
+            return self._conductor.service_has_seen(ctx, host=self.host, binary=BINARY, seen=record)
         except errors.PeerTooOld:  # during an upgrade: a conductor of release 0.1.0 compares nothing
             return None
 

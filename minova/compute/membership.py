@@ -45,9 +45,11 @@ class CloudMembership:
         """
         if state is None:
             return False
-        seen = self._witness.seen
-        if seen is not None and seen.uuid != state.uuid:
-            self._refuse(f"it belongs to the cloud {seen.uuid}, and a conductor of the cloud {state.uuid} has answered")
+        record = self._witness.seen
+        if record is not None and record.uuid != state.uuid:
+            self._refuse(
+                f"it belongs to the cloud {record.uuid}, and a conductor of the cloud {state.uuid} has answered"
+            )
             return False
         if state.safe_mode is not None:
             self._safe_mode.hold(_CLOUD, state.safe_mode)

@@ -228,8 +228,8 @@ class ConductorManager:
             tasks.append(PeriodicTask(name="recount_quotas", interval=recount_interval, work=recount))
         placement_audit_interval = float(self._conf.conductor.placement_audit_interval)
         if placement_audit_interval:
-            look = self.collaborators.placement_audit.run
-            tasks.append(PeriodicTask(name="audit_placement", interval=placement_audit_interval, work=look))
+            audit = self.collaborators.placement_audit.run
+            tasks.append(PeriodicTask(name="audit_placement", interval=placement_audit_interval, work=audit))
         return tasks
 
     def _offloads(self) -> list[PeriodicTask]:
@@ -243,8 +243,8 @@ class ConductorManager:
     def _of_neutron(self) -> list[PeriodicTask]:
         neutron = self.collaborators.neutron
         if neutron is None:
-            look = functools.partial(attachments.warn_of_foreign_ports, self.collaborators.worker)
-            return [PeriodicTask(name="warn_of_neutron_ports", interval=ORPHANS_INTERVAL, work=look)]
+            warn = functools.partial(attachments.warn_of_foreign_ports, self.collaborators.worker)
+            return [PeriodicTask(name="warn_of_neutron_ports", interval=ORPHANS_INTERVAL, work=warn)]
         tasks = [
             PeriodicTask(name="clean_neutron_ports", interval=CLEAN_INTERVAL, work=neutron.clean),
             PeriodicTask(

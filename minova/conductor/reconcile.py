@@ -62,10 +62,10 @@ class Reconcile:
         metrics.ACTIONS_WAITING.set(len(waiting_actions))
         for step in self._registry.steps:
             metrics.TASKS.labels(step.value).set(waiting.get(step.value, 0))
-        seen = {task.id for task in due}
+        due_ids = {task.id for task in due}
         self._registry.resume(due)
         for loss, some in on_lost_hosts.items():
-            self._registry.expire([task for task in some if task.id not in seen], FAILURES[loss])
+            self._registry.expire([task for task in some if task.id not in due_ids], FAILURES[loss])
 
     def take_over(self) -> None:
         """Take over tasks whose owner's lease has expired, and resume them from their rows: messages that the owner may
@@ -92,18 +92,18 @@ class Reconcile:
             return
         before = self._worker.now() - float(self._instance_build_timeout)
         with self._worker.db.read() as session:
-            late = tasks.builds_since(session, self._worker.id, before, LIMIT)
+            late_builds = tasks.builds_since(session, self._worker.id, before, LIMIT)
         details = f"The instance was not built within instance_build_timeout, {self._instance_build_timeout} s."
-        self._registry.expire(late, Failure(kind="BuildTimeout", details=details), final=True)
+        self._registry.expire(late_builds, Failure(kind="BuildTimeout", details=details), final=True)
 
     def _send_again(self) -> None:
         """Send messages again that could not be sent, or that the broker may have lost."""
         everything, self._all_unsent = self._all_unsent, False
-        due = self._computes.unsent.due()
-        if not (everything or due):
+        unsent = self._computes.unsent.due()
+        if not (everything or unsent):
             return
         with self._worker.db.read() as session:
-            unclaimed = list(tasks.unclaimed(session, self._worker.id, None if everything else due))
+            unclaimed = list(tasks.unclaimed(session, self._worker.id, None if everything else unsent))
         if unclaimed:
             LOG.info("Sending the messages of %d tasks again", len(unclaimed))
         self._registry.start(unclaimed)

@@ -222,10 +222,10 @@ def check(conf: cfg.ConfigOpts) -> None:
     Raises InvalidConfiguration with option, value and file.
     """
     for (group, name), why in wrong_values(conf):
-        shown = name if group == DEFAULT else f"[{group}] {name}"
+        option_name = name if group == DEFAULT else f"[{group}] {name}"
         names = ((group, name), *older_names_of((group, name)))
         written = filter(None, (foreign_options.written(conf, *place) for place in names))
-        raise errors.InvalidConfiguration(f"{next(written, shown)}: {why}")
+        raise errors.InvalidConfiguration(f"{next(written, option_name)}: {why}")
 
 
 def wrong_values(conf: cfg.ConfigOpts) -> Iterator[tuple[tuple[str, str], str]]:

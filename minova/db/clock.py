@@ -89,10 +89,10 @@ def advance(session: Session, wall: ColumnElement[float]) -> None:
 @lru_cache(maxsize=4)
 def _advance(wall: ColumnElement[float]) -> Any:
     """Built once for each clock: every conductor runs it once a second."""
-    plain = exists().where(Worker.cloud_clock.is_(None))
+    lacks_clock = exists().where(Worker.cloud_clock.is_(None))
     moved = Clock.value + _elapsed(wall)
     # Order matters: MariaDB assigns from left to right, and the value needs the old wall time.
-    values = [(Clock.value, case((plain, later(moved, wall)), else_=moved)), (Clock.wall, wall)]
+    values = [(Clock.value, case((lacks_clock, later(moved, wall)), else_=moved)), (Clock.wall, wall)]
     statement = update(Clock).where(Clock.id == ROW, or_(wall < Clock.wall, wall > Clock.wall + _AT_LEAST))
     return statement.ordered_values(*values)
 

@@ -96,16 +96,16 @@ def _realtime(flavor: Flavor, of_image: str | None) -> CPUs | None:
     """Returns the realtime CPUs. The image's mask takes precedence over the flavor's."""
     if not is_true(flavor.extra_specs.get("hw:cpu_realtime")):
         return None
-    every = frozenset(range(flavor.vcpus))
+    all_cpus = frozenset(range(flavor.vcpus))
     text = of_image or flavor.extra_specs.get("hw:cpu_realtime_mask")
-    cpus = mask("hw:cpu_realtime_mask", text, flavor.vcpus) if text else every
+    cpus = mask("hw:cpu_realtime_mask", text, flavor.vcpus) if text else all_cpus
     # Nova checks the policy of the emulator threads already here, so a wrong policy is reported before a mask that is
     # too wide.
-    if not cpus or (not _emulator_threads(flavor) and cpus == every):
+    if not cpus or (not _emulator_threads(flavor) and cpus == all_cpus):
         raise errors.RealtimeMaskNotFoundOrInvalid(
             f"hw:cpu_realtime_mask={text}: realtime needs a CPU that is not, or hw:emulator_threads_policy"
         )
-    if not cpus <= every:
+    if not cpus <= all_cpus:
         raise errors.RealtimeMaskNotFoundOrInvalid(
             f"hw:cpu_realtime_mask={text}: the flavor has CPUs 0 to {flavor.vcpus - 1}"
         )
@@ -117,8 +117,8 @@ def _dedicated(flavor: Flavor) -> CPUs | None:
     if not text:
         return None
     cpus = mask("hw:cpu_dedicated_mask", text, flavor.vcpus)
-    every = frozenset(range(flavor.vcpus))
-    if not cpus or not every - cpus or not cpus <= every:
+    all_cpus = frozenset(range(flavor.vcpus))
+    if not cpus or not all_cpus - cpus or not cpus <= all_cpus:
         raise errors.InvalidMixedInstanceDedicatedMask(
             f"hw:cpu_dedicated_mask={text}: it must pin some, but not all, of CPUs 0 to {flavor.vcpus - 1}"
         )

@@ -38,8 +38,8 @@ def numa_constraints(flavor: Flavor, image_properties: Mapping[str, str]) -> Ins
     check_locked_memory(flavor, image)
     if not (nodes or pagesize or _has_pmem(flavor) or policy.cpus in PINNED):
         return None
-    every = frozenset(range(flavor.vcpus))
-    pinned = every if policy.cpus == "dedicated" else policy.mask
+    all_cpus = frozenset(range(flavor.vcpus))
+    pinned = all_cpus if policy.cpus == "dedicated" else policy.mask
     return InstanceNUMATopology(
         cells=tuple(
             InstanceNUMACell(

@@ -47,10 +47,10 @@ def reconciled(devices: Iterable[PciDevice], seen: Iterable[PciDevice]) -> Devic
 
 def settled(devices: Iterable[PciDevice]) -> Devices:
     """Returns the devices sorted by address, with those marked that a relative's owner blocks."""
-    every = sorted(devices, key=lambda device: device.address)
-    by_address = {device.address: device for device in every}
+    in_order = sorted(devices, key=lambda device: device.address)
+    by_address = {device.address: device for device in in_order}
     children: dict[str, list[PciDevice]] = defaultdict(list)
-    for device in every:
+    for device in in_order:
         if device.parent_addr is not None:
             children[device.parent_addr].append(device)
 
@@ -61,7 +61,7 @@ def settled(devices: Iterable[PciDevice]) -> Devices:
         return UNAVAILABLE if UNAVAILABLE in blocked else UNCLAIMABLE if blocked else AVAILABLE
 
     return tuple(
-        device if device.instance_uuid is not None else _with_status(device, status(device)) for device in every
+        device if device.instance_uuid is not None else _with_status(device, status(device)) for device in in_order
     )
 
 

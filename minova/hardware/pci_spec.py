@@ -71,8 +71,8 @@ def _spec(text: str, fields: dict[str, Any]) -> DeviceSpec:
     for name in _NOT_SERVED & fields.keys():
         raise _wrong(text, f"has {name}, which minova does not serve")
     # null means no value: Nova's examples use it for the physical_network of tunnelled networks.
-    named = [name for name in fields.keys() - _CHOOSING if fields[name] is not None]
-    tags = tuple(sorted((name, _tag(text, name, fields[name])) for name in named))
+    given_fields = [name for name in fields.keys() - _CHOOSING if fields[name] is not None]
+    tags = tuple(sorted((name, _tag(text, name, fields[name])) for name in given_fields))
     address = fields.get("address") or "*:*:*.*"
     return DeviceSpec(
         text=text,

@@ -39,11 +39,11 @@ class MemoryTransport(memory.Transport):
         """Deliver one message. Raises TimeoutError if none comes within `timeout` seconds."""
         until = None if timeout is None else time.monotonic() + timeout
         while True:
-            seen = _Arrivals.count
+            arrivals_before = _Arrivals.count
             try:
                 self.cycle.get(self._deliver, timeout=timeout)
             except self.cycle.predicate:
-                _wait(seen, until)
+                _wait(arrivals_before, until)
             else:
                 return
 

@@ -114,8 +114,8 @@ class ProxiedGuests:
         self._secret = secret.encode()
 
     def caller(self, environ: dict[str, Any]) -> ProxiedGuest:
-        named = [environ.get(f"HTTP_X_{name}", "") for name in ("INSTANCE_ID", "TENANT_ID", "INSTANCE_ID_SIGNATURE")]
-        instance_uuid, project_id, signature = named
+        headers = [environ.get(f"HTTP_X_{name}", "") for name in ("INSTANCE_ID", "TENANT_ID", "INSTANCE_ID_SIGNATURE")]
+        instance_uuid, project_id, signature = headers
         for title, value in (("X-Instance-ID", instance_uuid), ("X-Tenant-ID", project_id)):
             # WSGI joins the values of a repeated header with a comma.
             if not value or "," in value:

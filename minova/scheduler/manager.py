@@ -143,8 +143,8 @@ class SchedulerManager(SchedulerApi):
         ]
         if self._conductor is None:
             return tasks
-        every = self._conf.report_interval
-        return [PeriodicTask(name="heartbeat", interval=every, work=self._beat, in_safe_mode=True), *tasks]
+        interval = self._conf.report_interval
+        return [PeriodicTask(name="heartbeat", interval=interval, work=self._beat, in_safe_mode=True), *tasks]
 
     def stop(self) -> None:
         """Sends the waiting notifications."""

@@ -176,12 +176,12 @@ def read(data: bytes) -> Scenario:
 
 def _without_twins(scenario: Scenario) -> Scenario:
     """Rejects duplicate names: answers are by host, so one of two equal names would hide the other."""
-    seen: set[tuple[str, str]] = set()
+    names: set[tuple[str, str]] = set()
     for number, host in enumerate(scenario.hosts):
         place = (host.host, host.node or host.host)
-        if place in seen:
+        if place in names:
             raise errors.BadRequest(f"hosts[{number}].host: {host.host} (node {place[1]}) stands there twice")
-        seen.add(place)
+        names.add(place)
     return scenario
 
 

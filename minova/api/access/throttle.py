@@ -110,7 +110,7 @@ class Throttle:
 
     def _key(self, user: str | None, address: str) -> bytes:
         """Returns a key of fixed size, however long the name is."""
-        named = b"" if user is None else b"\0" + user.encode()
+        user_part = b"" if user is None else b"\0" + user.encode()
         return hashlib.blake2b(
-            network_of(address).encode() + named, digest_size=KEY_BYTES, key=self._table.secret
+            network_of(address).encode() + user_part, digest_size=KEY_BYTES, key=self._table.secret
         ).digest()

@@ -38,13 +38,13 @@ class ConsolePage:
         reach passes: browsers may reach it.
         """
         with self._lock:
-            seen = self._seen.get(url)
-        if seen is None or seen.until <= self._clock():
-            seen = self._ask(url)
+            checked = self._seen.get(url)
+        if checked is None or checked.until <= self._clock():
+            checked = self._ask(url)
             with self._lock:
-                self._seen[url] = seen
-        if seen.refusal:
-            raise errors.ConsoleTypeUnavailable(seen.refusal)
+                self._seen[url] = checked
+        if checked.refusal:
+            raise errors.ConsoleTypeUnavailable(checked.refusal)
 
     def _ask(self, url: str) -> _CheckedProxy:
         try:

@@ -92,8 +92,8 @@ def _code(event: NewEvent, *, server_exists: bool, host: str | None) -> int:
 
 
 def _answer(event: NewEvent, code: int) -> dict[str, Any]:
-    shown = {key: value for key, value in msgspec.structs.asdict(event).items() if value is not None}
-    return shown | {"status": "completed" if code == 200 else "failed", "code": code}
+    fields = {key: value for key, value in msgspec.structs.asdict(event).items() if value is not None}
+    return fields | {"status": "completed" if code == 200 else "failed", "code": code}
 
 
 ROUTES: tuple[Route, ...] = (

@@ -234,9 +234,13 @@ def _limits_view(call: Call, limits: Mapping[str, int], history: History = ANSWE
     minova's own clients see them if they are limited.
     """
     limits = call.shown_keys(history, limits)
-    shown = {name: limit for name, limit in limits.items() if not RESOURCES[name].in_network}
+    shown_limits = {name: limit for name, limit in limits.items() if not RESOURCES[name].in_network}
     more = call.shows_all
-    return {name: limit for name, limit in shown.items() if RESOURCES[name].in_compute or (more and limit != UNLIMITED)}
+    return {
+        name: limit
+        for name, limit in shown_limits.items()
+        if RESOURCES[name].in_compute or (more and limit != UNLIMITED)
+    }
 
 
 def _shown_class(call: Call, limits: Mapping[str, int]) -> dict[str, int]:

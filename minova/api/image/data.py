@@ -263,12 +263,12 @@ def chunks(request: falcon.Request) -> Iterator[bytes]:
 
 def download(api: ImageApiCollaborators, call: Call) -> None:
     """Answers 204 if there are no bytes yet; with a Range header, sends a part of the bytes."""
-    seen = images.find(api, call)
+    visible = images.find(api, call)
     # Before the policy, as in Glance: this refusal is more specific.
-    if seen.image.status == "deactivated" and not call.ctx.is_admin:
+    if visible.image.status == "deactivated" and not call.ctx.is_admin:
         raise errors.Forbidden(DEACTIVATED)
-    call.require_for(images.target_of(call, seen))
-    _send(api, call, seen.image)
+    call.require_for(images.target_of(call, visible))
+    _send(api, call, visible.image)
 
 
 def download_with_token(api: ImageApiCollaborators, call: Call) -> None:

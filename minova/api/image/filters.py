@@ -161,9 +161,9 @@ def _other_filters(filters: Mapping[str, str]) -> Iterator[Condition]:
 
 
 def _shows(filters: Mapping[str, str], image: Image) -> bool:
-    shown = view(image)
+    fields = view(image)
     return all(
-        key in shown and (text == str(shown[key]) or (shown[key] is None and text == ""))
+        key in fields and (text == str(fields[key]) or (fields[key] is None and text == ""))
         for key, text in filters.items()
     )
 

@@ -116,10 +116,10 @@ def find(api: ImageApiCollaborators, call: Call) -> ImageWithMembership:
     """Returns the image in the path. Raises NotFound also if the caller may not see it."""
     image_id = call.path["image_id"]
     with api.db.read() as session:
-        seen = find_visible(session, image_id, call)
-    if seen is None:
+        visible = find_visible(session, image_id, call)
+    if visible is None:
         raise errors.NotFound(f"No image found with ID {image_id[:255]}.")
-    return seen
+    return visible
 
 
 def find_for(api: ImageApiCollaborators, call: Call) -> Image:
@@ -128,9 +128,9 @@ def find_for(api: ImageApiCollaborators, call: Call) -> Image:
     Raises NotFound if the caller may not see it, Forbidden if the policy of the route does not permit the request for
     this image.
     """
-    seen = find(api, call)
-    call.require_for(target_of(call, seen))
-    return seen.image
+    visible = find(api, call)
+    call.require_for(target_of(call, visible))
+    return visible.image
 
 
 def target_of(call: Call, seen: ImageWithMembership) -> Target:

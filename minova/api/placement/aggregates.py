@@ -35,10 +35,10 @@ def replace(placement: Placement, call: PlacementCall) -> Answer:
 
 
 def _answer(call: PlacementCall, uuids: list[str], generation: int) -> Answer:
-    shown: dict[str, object] = {"aggregates": uuids}
+    answer: dict[str, object] = {"aggregates": uuids}
     if call.version >= _WITH_GENERATION:
-        shown["resource_provider_generation"] = generation
-    return Answer(body=shown, changed=latest([]))
+        answer["resource_provider_generation"] = generation
+    return Answer(body=answer, changed=latest([]))
 
 
 _AGGREGATES = {"resource_provider_generation": int, "aggregates": list[str]}

@@ -24,32 +24,34 @@ def show(placement: Placement, call: PlacementCall) -> Answer:
     """
     with placement.reads.read() as session:
         rows = queries.of_consumer(session, call.path["consumer_uuid"])
-    held: dict[str, Any] = {}
+    allocations: dict[str, Any] = {}
     for row in rows:
-        of_provider = held.setdefault(row.provider_uuid, {"resources": {}, "generation": row.provider_generation})
+        of_provider = allocations.setdefault(
+            row.provider_uuid, {"resources": {}, "generation": row.provider_generation}
+        )
         of_provider["resources"][row.resource_class] = row.used
-    shown: dict[str, Any] = {"allocations": held}
+    answer: dict[str, Any] = {"allocations": allocations}
     if rows and call.version >= (1, 12):
-        shown |= {"project_id": rows[0].project_id, "user_id": rows[0].user_id}
+        answer |= {"project_id": rows[0].project_id, "user_id": rows[0].user_id}
     if rows and call.version >= _GENERATIONS:
-        shown["consumer_generation"] = rows[0].consumer_generation
+        answer["consumer_generation"] = rows[0].consumer_generation
     if rows and call.version >= (1, 38):
-        shown["consumer_type"] = rows[0].consumer_type
-    return Answer(body=shown, changed=latest(row.updated_at for row in rows))
+        answer["consumer_type"] = rows[0].consumer_type
+    return Answer(body=answer, changed=latest(row.updated_at for row in rows))
 
 
 def of_provider(placement: Placement, call: PlacementCall) -> Answer:
     with placement.reads.read() as session:
         provider = provider_queries.find(session, call.path["uuid"])
         rows = queries.of_provider(session, provider.id)
-    held: dict[str, Any] = {}
+    allocations: dict[str, Any] = {}
     for row in rows:
-        of_consumer = held.setdefault(row.consumer_uuid, {"resources": {}})
+        of_consumer = allocations.setdefault(row.consumer_uuid, {"resources": {}})
         of_consumer["resources"][row.resource_class] = row.used
         if call.version >= _GENERATIONS:
             of_consumer["consumer_generation"] = row.consumer_generation
-    shown = {"allocations": held, "resource_provider_generation": provider.generation}
-    return Answer(body=shown, changed=latest(row.updated_at for row in rows))
+    answer = {"allocations": allocations, "resource_provider_generation": provider.generation}
+    return Answer(body=answer, changed=latest(row.updated_at for row in rows))
 
 
 def replace(placement: Placement, call: PlacementCall) -> Answer:

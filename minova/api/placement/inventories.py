@@ -131,13 +131,13 @@ def _check(call: PlacementCall, provider: ProviderRecord, inventories: Mapping[s
 
 
 def _inventory_view(generation: int, numbers: Numbers, changed: float | None) -> Answer:
-    shown = {**msgspec.structs.asdict(numbers), "resource_provider_generation": generation}
-    return Answer(body=shown, changed=latest([changed]))
+    answer = {**msgspec.structs.asdict(numbers), "resource_provider_generation": generation}
+    return Answer(body=answer, changed=latest([changed]))
 
 
 def _all(generation: int, inventories: Mapping[str, Numbers], records: Any) -> Answer:
-    shown = {name: msgspec.structs.asdict(numbers) for name, numbers in inventories.items()}
-    body = {"resource_provider_generation": generation, "inventories": shown}
+    views = {name: msgspec.structs.asdict(numbers) for name, numbers in inventories.items()}
+    body = {"resource_provider_generation": generation, "inventories": views}
     return Answer(body=body, changed=latest(record.updated_at for record in records))
 
 

@@ -24,15 +24,15 @@ _BELOW = (
 def view(call: PlacementCall, provider: ProviderRecord) -> dict[str, Any]:
     self_href = href(call, provider.uuid)
     links = [{"rel": rel, "href": f"{self_href}/{rel}"} for rel, since in _BELOW if call.version >= since]
-    shown: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "uuid": provider.uuid,
         "name": provider.name,
         "generation": provider.generation,
         "links": [{"rel": "self", "href": self_href}, *links],
     }
     if call.version >= (1, 14):
-        shown |= {"parent_provider_uuid": provider.parent_uuid, "root_provider_uuid": provider.root_uuid}
-    return shown
+        answer |= {"parent_provider_uuid": provider.parent_uuid, "root_provider_uuid": provider.root_uuid}
+    return answer
 
 
 def href(call: PlacementCall, uuid: str) -> str:
@@ -53,8 +53,8 @@ def list_providers(placement: Placement, call: PlacementCall) -> Answer:
         except NotFound as error:
             raise BadRequest(f'Invalid trait(s) in "required" parameter: {error}') from None
         records = queries.found(session, provider_filter)
-    shown = {"resource_providers": [view(call, provider) for provider in records]}
-    return Answer(body=shown, changed=latest(provider.updated_at for provider in records))
+    answer = {"resource_providers": [view(call, provider) for provider in records]}
+    return Answer(body=answer, changed=latest(provider.updated_at for provider in records))
 
 
 def _filter(call: PlacementCall) -> ProviderFilter:

@@ -171,9 +171,9 @@ class Policy:
 
     def _load(self) -> LoadedRules:
         name = self._conf.oslo_policy.policy_file
-        shown = f"[oslo_policy] policy_file = {name}"
+        option_text = f"[oslo_policy] policy_file = {name}"
         if name != DEFAULT_FILE and not self._conf.find_file(name):
-            raise errors.InvalidConfiguration(f"{shown}: there is no such file.")
+            raise errors.InvalidConfiguration(f"{option_text}: there is no such file.")
         enforcer = oslo.Enforcer(self._conf)
         enforcer.skip_undefined_check = True
         for rule in self.rules:
@@ -182,16 +182,16 @@ class Policy:
         try:
             enforcer.load_rules(force_reload=True)
         except (ValueError, TypeError, AttributeError, OSError) as error:
-            raise errors.InvalidConfiguration(f"{shown}: {error}") from None
+            raise errors.InvalidConfiguration(f"{option_text}: {error}") from None
         # From here on the enforcer only evaluates, and reads no files.
         enforcer.use_conf = False
         overrides = {name: rule.check_str for name, rule in enforcer.file_rules.items()}
-        _check_expressions(shown, enforcer)
+        _check_expressions(option_text, enforcer)
         for rule in self.rules:
-            _check_references(shown, enforcer, rule.name, ())
+            _check_references(option_text, enforcer, rule.name, ())
         unknown = sorted(overrides.keys() - {rule.name for rule in self.rules} - _referenced(enforcer, overrides))
         if unknown:
-            LOG.warning("%s: minova has no policies %s", shown, ", ".join(unknown))
+            LOG.warning("%s: minova has no policies %s", option_text, ", ".join(unknown))
         return LoadedRules(enforcer, overrides)
 
 

@@ -153,7 +153,7 @@ def _bars(of: Json, ratios: Json, out: TextIO) -> Json:
 
 def _contents(overview: Json) -> Json:
     names = {server["id"]: server["name"] for server in overview["servers"]}
-    shown: Json = {
+    fields: Json = {
         "numa_cells": Cells(overview["numa_cells"]),
         "pci_device_pools": PoolLines(overview["pci_device_pools"]),
         "pci_devices": Devices(overview["pci_devices"], names),
@@ -163,14 +163,14 @@ def _contents(overview: Json) -> Json:
         "ports": PortLines(overview.get("ports") or [], names),
     }
     if overview.get("unexpected_guests"):
-        shown["unexpected_guests"] = UnexpectedGuests(overview["unexpected_guests"])
+        fields["unexpected_guests"] = UnexpectedGuests(overview["unexpected_guests"])
     if overview["moves"]:
-        shown["moves"] = Moves(overview["moves"])
+        fields["moves"] = Moves(overview["moves"])
     if overview.get("metrics"):
-        shown["metrics"] = KeyValues({hypervisor["name"]: hypervisor["value"] for hypervisor in overview["metrics"]})
+        fields["metrics"] = KeyValues({hypervisor["name"]: hypervisor["value"] for hypervisor in overview["metrics"]})
     audit = overview["last_audit"]
-    shown["last_audit"] = audit and audit["audited_at"]
-    return shown | (hypervisors.of_audit(audit, "last_audit_") if audit else {})
+    fields["last_audit"] = audit and audit["audited_at"]
+    return fields | (hypervisors.of_audit(audit, "last_audit_") if audit else {})
 
 
 def _long(hypervisor: Json, audit: Json) -> tuple[Any, ...]:

@@ -315,10 +315,10 @@ class UploadFile:
         now = time.monotonic()
         if self._out and (now - self._reported >= REPORT_INTERVAL or not self._left):
             self._reported = now
-            sent = self._size - self._left
+            sent_bytes = self._size - self._left
             checking = ", being checked" if not self._left else ""
             self._out.write(
-                f"\r\x1b[2KUploading: {sent >> 20} of {self._size >> 20} MiB ({sent * 100 // self._size} %){checking}"
+                f"\r\x1b[2KUploading: {sent_bytes >> 20} of {self._size >> 20} MiB ({sent_bytes * 100 // self._size} %){checking}"
             )
             self._out.flush()
 

@@ -74,8 +74,8 @@ class KeypairList(Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
         if parsed_args.project and (parsed_args.user or parsed_args.marker):
             raise UsageError("--project goes without --user and --marker: it lists the key pairs of several users.")
-        every = islice(chain.from_iterable(self._listings(parsed_args)), parsed_args.limit)
-        return COLUMNS, [(each["name"], each["fingerprint"], each.get("type", "ssh")) for each in every]
+        key_pairs = islice(chain.from_iterable(self._listings(parsed_args)), parsed_args.limit)
+        return COLUMNS, [(each["name"], each["fingerprint"], each.get("type", "ssh")) for each in key_pairs]
 
     def _listings(self, parsed_args: argparse.Namespace) -> Iterator[Iterator[Json]]:
         """Yields one listing for each user."""

@@ -89,8 +89,8 @@ class ServiceSet(Command):
         if parsed_args.disable_reason and not parsed_args.disable:
             raise UsageError("--disable-reason goes with --disable.")
         host, binary = parsed_args.host, ours(parsed_args.binary)
-        every = self.client.get(f"{COMPUTE}/os-services")["services"]
-        if not any(service["host"] == host and service["binary"] == binary for service in every):
+        services = self.client.get(f"{COMPUTE}/os-services")["services"]
+        if not any(service["host"] == host and service["binary"] == binary for service in services):
             raise CliError(f"There is no {binary} on host '{host}'. 'minova service list' shows what there is.")
         body = {"host": host, "binary": binary}
         if parsed_args.enable:

@@ -63,8 +63,8 @@ class Names:
         if "original_name" in flavor:  # servers carry their flavor since microversion 2.47
             return str(flavor["original_name"])
         if self._flavors is None:
-            every = self._client.pages(f"{COMPUTE}/flavors", "flavors", is_public="None")
-            self._flavors = {record["id"]: record["name"] for record in every}
+            flavors = self._client.pages(f"{COMPUTE}/flavors", "flavors", is_public="None")
+            self._flavors = {record["id"]: record["name"] for record in flavors}
         return self._flavors.get(str(flavor.get("id", "")), str(flavor.get("id", "")))
 
     def image(self, server: Json) -> str:
@@ -72,8 +72,8 @@ class Names:
         if not image:
             return "N/A (booted from volume)"
         if self._images is None:
-            every = self._client.pages(f"{IMAGE}/images", "images")
-            self._images = {record["id"]: record["name"] or "" for record in every}
+            images = self._client.pages(f"{IMAGE}/images", "images")
+            self._images = {record["id"]: record["name"] or "" for record in images}
         return self._images.get(image["id"]) or str(image["id"])
 
 

@@ -201,13 +201,15 @@ def _with_orphans(
 
 def differing(instances: Iterable[Instance], domains: Iterable[DomainView]) -> dict[str, RowStates]:
     """Returns the rows' states of idle instances whose domain is in another state (`objects.power_rules`), or is missing."""
-    seen = {domain.uuid: PowerState(domain.power_state) for domain in domains}
+    power_states = {domain.uuid: PowerState(domain.power_state) for domain in domains}
     in_rows = {
         instance.uuid: RowStates(instance.vm_state, instance.power_state)
         for instance in instances
         if instance.task_state is None
     }
-    return {uuid: in_row for uuid, in_row in in_rows.items() if differs(in_row, seen.get(uuid, PowerState.NOSTATE))}
+    return {
+        uuid: in_row for uuid, in_row in in_rows.items() if differs(in_row, power_states.get(uuid, PowerState.NOSTATE))
+    }
 
 
 def to_stop(instances: Iterable[Instance], domains: Iterable[DomainView]) -> tuple[tuple[DomainView, VmState], ...]:

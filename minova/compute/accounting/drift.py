@@ -49,8 +49,8 @@ def with_own_devices(inputs: AuditInputs, written: ComputeNode | None) -> AuditI
 
 
 def _figures(node: ComputeNode, names: Iterable[str] = FIGURES) -> dict[str, str]:
-    plain = {name: str(getattr(node, name)) for name in names}
-    return {**plain, "pinned_cpus": _pinned(node), "pci_devices": _assigned_devices(node)}
+    figures = {name: str(getattr(node, name)) for name in names}
+    return {**figures, "pinned_cpus": _pinned(node), "pci_devices": _assigned_devices(node)}
 
 
 def _pinned(node: ComputeNode) -> str:

@@ -178,8 +178,8 @@ def _devices_after_step(
 
 def with_devices(node: ComputeNode, devices: Iterable[PciDevice]) -> ComputeNode:
     """Returns the node with these devices, and with the pools of those that are free."""
-    every = tuple(devices)
-    return replace(node, pci_devices=every, pci_device_pools=pci_devices.pools_of(every))
+    all_devices = tuple(devices)
+    return replace(node, pci_devices=all_devices, pci_device_pools=pci_devices.pools_of(all_devices))
 
 
 def with_claimed(node_usage: NodeUsage, instance_uuid: str, taken: Mapping[str, str | None]) -> NodeUsage:

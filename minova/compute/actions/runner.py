@@ -415,12 +415,12 @@ class InstanceActions:
 
     def _confirm(self, ctx: RequestContext, instance_uuid: str, action_id: int, step: TaskState | None) -> None:
         """Raises StaleAttempt if the action has ended, ServiceUnavailable if no conductor answers."""
-        named: dict[str, Any] = {"instance_uuid": instance_uuid, "action_id": action_id, "host": self._host}
+        keys: dict[str, Any] = {"instance_uuid": instance_uuid, "action_id": action_id, "host": self._host}
         if step is None:
-            ask = lambda: self._conductor.begin_action(ctx, **named, again=True)  # noqa: E731
+            ask = lambda: self._conductor.begin_action(ctx, **keys, again=True)  # noqa: E731
             self._repeat("begin_action", ask, REPORT_PATIENCE)
         else:
-            progressed = lambda: self._conductor.action_progressed(ctx, **named, task_state=step.value)  # noqa: E731
+            progressed = lambda: self._conductor.action_progressed(ctx, **keys, task_state=step.value)  # noqa: E731
             self._repeat("action_progressed", progressed, REPORT_PATIENCE)
 
     def _report_success(self, ctx: RequestContext, action: ServerAction, result: Result) -> None:

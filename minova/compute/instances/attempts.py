@@ -65,36 +65,36 @@ class Attempts:
     def begin(self, instance_uuid: str, attempt: int, node: str) -> bool:
         """Returns whether this attempt is new here; then it counts as running from now on."""
         with self._lock:
-            seen = self._seen.get(instance_uuid)
-            if seen is not None and attempt <= seen.attempt:
+            known_attempt = self._seen.get(instance_uuid)
+            if known_attempt is not None and attempt <= known_attempt.attempt:
                 return False
             self._seen[instance_uuid] = _AttemptOnNode(attempt=attempt, node=node, outcome=RUNNING)
             return True
 
     def end(self, instance_uuid: str, attempt: int, node: str, outcome: Outcome) -> None:
         with self._lock:
-            seen = self._seen.get(instance_uuid)
-            if seen is None or attempt >= seen.attempt:
+            known_attempt = self._seen.get(instance_uuid)
+            if known_attempt is None or attempt >= known_attempt.attempt:
                 self._seen[instance_uuid] = _AttemptOnNode(attempt=attempt, node=node, outcome=outcome)
 
     def outcome(self, instance_uuid: str, attempt: int) -> Outcome | None:
         """Returns the outcome of exactly this attempt; None if it was not seen here."""
         with self._lock:
-            seen = self._seen.get(instance_uuid)
-            return seen.outcome if seen is not None and seen.attempt == attempt else None
+            known_attempt = self._seen.get(instance_uuid)
+            return known_attempt.outcome if known_attempt is not None and known_attempt.attempt == attempt else None
 
     def latest(self, instance_uuid: str) -> int | None:
         """Returns the number of the latest attempt seen here, or None."""
         with self._lock:
-            seen = self._seen.get(instance_uuid)
-            return seen.attempt if seen is not None else None
+            known_attempt = self._seen.get(instance_uuid)
+            return known_attempt.attempt if known_attempt is not None else None
 
     def cancel(self, instance_uuid: str) -> None:
         """Cancels the attempts seen here so far, because the instance is to be removed."""
         with self._lock:
-            seen = self._seen.get(instance_uuid)
-            if seen is not None:
-                self._cancelled[instance_uuid] = seen.attempt
+            known_attempt = self._seen.get(instance_uuid)
+            if known_attempt is not None:
+                self._cancelled[instance_uuid] = known_attempt.attempt
 
     def is_cancelled(self, instance_uuid: str, attempt: int) -> bool:
         with self._lock:
@@ -108,15 +108,19 @@ class Attempts:
     def newer(self, instance_uuid: str, attempt: int | None) -> bool:
         """Whether a later attempt than this one runs or succeeded here."""
         with self._lock:
-            seen = self._seen.get(instance_uuid)
-            alive = seen is not None and seen.outcome.end in {End.RUNNING, End.SUCCEEDED}
-            return seen is not None and alive and attempt is not None and seen.attempt > attempt
+            known_attempt = self._seen.get(instance_uuid)
+            alive = known_attempt is not None and known_attempt.outcome.end in {End.RUNNING, End.SUCCEEDED}
+            return known_attempt is not None and alive and attempt is not None and known_attempt.attempt > attempt
 
     def give_back(self, instance_uuid: str, attempt: int) -> None:
         """Drop an attempt that was begun here and did not run after all, so that it can begin again."""
         with self._lock:
-            seen = self._seen.get(instance_uuid)
-            if seen is not None and seen.attempt == attempt and seen.outcome.end is End.RUNNING:
+            known_attempt = self._seen.get(instance_uuid)
+            if (
+                known_attempt is not None
+                and known_attempt.attempt == attempt
+                and known_attempt.outcome.end is End.RUNNING
+            ):
                 del self._seen[instance_uuid]
 
     def forget(self, instance_uuid: str) -> None:
@@ -131,7 +135,7 @@ class Attempts:
         """
         with self._lock:
             self._seen = {
-                uuid: seen
-                for uuid, seen in self._seen.items()
-                if seen.node != node or seen.outcome.end is End.RUNNING or uuid in still_open
+                uuid: known_attempt
+                for uuid, known_attempt in self._seen.items()
+                if known_attempt.node != node or known_attempt.outcome.end is End.RUNNING or uuid in still_open
             }

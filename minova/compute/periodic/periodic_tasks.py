@@ -84,24 +84,24 @@ class PeriodicTasks:
         """Returns the tasks that the options switch on."""
         conf = self._conf
         bound = self._driver.bound_console_logs
-        every = CONSOLE_LOG_INTERVAL
-        tasks = [PeriodicTask(name="bound_console_logs", interval=every, work=bound, in_safe_mode=True)]
-        every, work = GUESTS_INTERVAL, self.report_guests
-        tasks.append(PeriodicTask(name="report_guests", interval=every, work=work, in_safe_mode=True))
-        every, work = SNAPSHOTS_INTERVAL, self.end_snapshots
-        tasks.append(PeriodicTask(name="end_snapshots", interval=every, work=work, at_once=True))
-        every, work = RESCUES_INTERVAL, self.attach_broken_disks
-        tasks.append(PeriodicTask(name="attach_broken_disks", interval=every, work=work, at_once=True))
+        interval = CONSOLE_LOG_INTERVAL
+        tasks = [PeriodicTask(name="bound_console_logs", interval=interval, work=bound, in_safe_mode=True)]
+        interval, work = GUESTS_INTERVAL, self.report_guests
+        tasks.append(PeriodicTask(name="report_guests", interval=interval, work=work, in_safe_mode=True))
+        interval, work = SNAPSHOTS_INTERVAL, self.end_snapshots
+        tasks.append(PeriodicTask(name="end_snapshots", interval=interval, work=work, at_once=True))
+        interval, work = RESCUES_INTERVAL, self.attach_broken_disks
+        tasks.append(PeriodicTask(name="attach_broken_disks", interval=interval, work=work, at_once=True))
         # At once, because networks may have changed while this service was away.
-        every, work = INTERFACES_INTERVAL, self.refresh_interfaces
-        tasks.append(PeriodicTask(name="refresh_interfaces", interval=every, work=work, at_once=True))
-        every, work = TROUBLE_INTERVAL, self._guests_in_trouble.check
-        tasks.append(PeriodicTask(name="watch_guests_in_trouble", interval=every, work=work, at_once=True))
+        interval, work = INTERFACES_INTERVAL, self.refresh_interfaces
+        tasks.append(PeriodicTask(name="refresh_interfaces", interval=interval, work=work, at_once=True))
+        interval, work = TROUBLE_INTERVAL, self._guests_in_trouble.check
+        tasks.append(PeriodicTask(name="watch_guests_in_trouble", interval=interval, work=work, at_once=True))
         if conf.networks.bridge_mappings:
             tasks.append(PeriodicTask(name="watch_bridges", interval=BRIDGES_INTERVAL, work=self.watch_bridges))
         if conf.sync_power_state_interval >= 0:
-            every = conf.sync_power_state_interval or DEFAULT_INTERVAL
-            tasks.append(PeriodicTask(name="sync_power_states", interval=every, work=self.sync_power_states))
+            interval = conf.sync_power_state_interval or DEFAULT_INTERVAL
+            tasks.append(PeriodicTask(name="sync_power_states", interval=interval, work=self.sync_power_states))
         if conf.running_deleted_instance_poll_interval:
             tasks.append(
                 PeriodicTask(
@@ -112,8 +112,8 @@ class PeriodicTasks:
                 )
             )
         if conf.image_cache.manager_interval >= 0:
-            every = conf.image_cache.manager_interval or DEFAULT_INTERVAL
-            tasks.append(PeriodicTask(name="run_image_cache_manager", interval=every, work=self.clean_image_cache))
+            interval = conf.image_cache.manager_interval or DEFAULT_INTERVAL
+            tasks.append(PeriodicTask(name="run_image_cache_manager", interval=interval, work=self.clean_image_cache))
         return tasks
 
     # -- guests that the database may not know -------------------------------------------------------------------------

@@ -341,13 +341,13 @@ class ResourceTracker:
         return written
 
     def _written(self, node: ComputeNode, write: Callable[[ComputeNode], T]) -> T:
-        sent = self._order.stamped(node)
+        stamped_node = self._order.stamped(node)
         try:
-            written = write(sent)
+            written = write(stamped_node)
         except errors.ServiceUnavailable:
             self._saved = None  # it may have been written nevertheless
             raise
-        self._order.acknowledge(sent)
+        self._order.acknowledge(stamped_node)
         return written
 
     def _audited(self) -> NodeUsage:
@@ -469,9 +469,9 @@ class ResourceTracker:
         assert self._node_usage is not None
         self._saved = None
         try:
-            sent = self._order.stamped(node)
-            row = self._conductor.save_compute_node(ctx, node=sent)
-            self._order.acknowledge(sent)
+            stamped_node = self._order.stamped(node)
+            row = self._conductor.save_compute_node(ctx, node=stamped_node)
+            self._order.acknowledge(stamped_node)
         except errors.NotFound as error:
             LOG.warning("The next audit makes the row of node %s again: %s", self.nodename, error)
             self._node_usage = replace(self._node_usage, node=replace(node, id=0))

@@ -135,8 +135,8 @@ class Migrations(MoveReportsApi):
             raise errors.BadRequest(f"step_move: {status!r} is no step of a move; {', '.join(sorted(STEPS))} are")
 
         def work(session: Session) -> MoveState:
-            seen = migrations.find(session, migration_uuid)
-            locked = instances.lock(session, [seen.instance_uuid] if seen is not None else [])
+            found_migration = migrations.find(session, migration_uuid)
+            locked = instances.lock(session, [found_migration.instance_uuid] if found_migration is not None else [])
             migration = self._locked(session, migration_uuid, host)
             if migration.attempt:
                 # Its task takes each step; no host does.

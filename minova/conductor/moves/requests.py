@@ -57,14 +57,14 @@ def _kept_resources(session: Session, instance: Instance, flavor: Flavor, held_b
     """Returns None for guests with NUMA cells: see `Migration.counts_larger`."""
     if instance.numa_topology is not None:
         return None
-    held = Counter[str]()
+    allocated = Counter[str]()
     for row in queries.of_consumer(session, held_by):
-        held[row.resource_class] += row.used
+        allocated[row.resource_class] += row.used
     old, (new, *_) = instance.flavor, resource_alternatives(flavor, None)
     return KeptResources(
         host=instance.host or "",
         node=instance.node or "",
-        resources={name: min(amount, held[name]) for name, amount in new.items()},
+        resources={name: min(amount, allocated[name]) for name, amount in new.items()},
         vcpus=min(old.vcpus, flavor.vcpus),
         memory_mb=min(old.memory_mb, flavor.memory_mb),
         disk_gb=min(old.disk_gb, flavor.disk_gb),

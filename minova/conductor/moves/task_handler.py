@@ -29,12 +29,12 @@ class MoveTasks(TaskHandler):
 
     def resume(self, tasks: Sequence[Task]) -> None:
         for task in tasks:
-            ctx, held = service_context(task.request_id), (task.instance_uuid, task.epoch)
+            ctx, key = service_context(task.request_id), (task.instance_uuid, task.epoch)
             if plan_of(task).phase is MovePhase.SCHEDULE:
-                work = partial(self._schedule, *held)
-                self._worker.in_background(ctx, WorkKind.SCHEDULE, held, work)
+                work = partial(self._schedule, *key)
+                self._worker.in_background(ctx, WorkKind.SCHEDULE, key, work)
             else:
-                self._worker.in_background(ctx, WorkKind.ACTION, held, partial(self._steps.resume, ctx, *held))
+                self._worker.in_background(ctx, WorkKind.ACTION, key, partial(self._steps.resume, ctx, *key))
 
     def expire(self, tasks: Sequence[Task], failure: Failure, *, final: bool = False) -> None:
         """A move that waits for its host already is looked at when it is due."""

@@ -149,8 +149,8 @@ class Ports(PortsApi, HostInterfacesApi):
         except OverQuota as error:
             raise refused(error) from None
         except IntegrityError:
-            shown = ", ".join(filter(None, macs))
-            raise errors.MacAddressInUse(f"MAC address {shown} is in use by another port.") from None
+            mac_list = ", ".join(filter(None, macs))
+            raise errors.MacAddressInUse(f"MAC address {mac_list} is in use by another port.") from None
         self._hints.members_changed({group for port in created for group in port.security_groups or ()})
         return created
 
@@ -173,8 +173,8 @@ class Ports(PortsApi, HostInterfacesApi):
         for each in new:
             _check_groups(each, locked[each.port.network_id].row)
         projects = {each.port.project_id for each in new if each.has_default(locked[each.port.network_id].row)}
-        named = {group for each in new for group in _named_groups(each.port)}
-        return LockedForPorts(locked, lock_for_ports(session, named, projects))
+        group_ids = {group for each in new for group in _named_groups(each.port)}
+        return LockedForPorts(locked, lock_for_ports(session, group_ids, projects))
 
     def add(self, session: Session, new: Sequence[PortCreation], locked: LockedForPorts) -> list[Port]:
         """Writes the ports in the transaction of the caller, which has taken the quota. The number of statements is the
@@ -214,9 +214,9 @@ class Ports(PortsApi, HostInterfacesApi):
         """Returns these addresses, with free ones in place of empty ones. Raises MacAddressInUse if another port has
         one of them.
         """
-        named = [mac for mac in requested if mac]
-        used = {mac for chunk in chunked(named) for mac in ports.macs_among(session, chunk)}
-        for mac in named:
+        requested_macs = [mac for mac in requested if mac]
+        used = {mac for chunk in chunked(requested_macs) for mac in ports.macs_among(session, chunk)}
+        for mac in requested_macs:
             if mac in used:
                 raise errors.MacAddressInUse(f"MAC address {mac} is in use by another port.")
         return [mac or self._free_mac(session) for mac in requested]

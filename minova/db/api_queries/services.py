@@ -86,8 +86,8 @@ def services(session: Session, down_time: float, db: Database) -> ServiceLivenes
     # a service is down.
     all_silent = bool(seen) and now - max(seen.values()) > down_time
     in_doubt = frozenset(row.id for row in rows) if all_silent else verdict.in_doubt
-    shown = {key: at + behind for key, at in seen.items()}
-    return ServiceLiveness(rows=rows, last_seen=shown, down=down, absent=absent, in_doubt=in_doubt - down)
+    seen_at = {key: at + behind for key, at in seen.items()}
+    return ServiceLiveness(rows=rows, last_seen=seen_at, down=down, absent=absent, in_doubt=in_doubt - down)
 
 
 def uuid_of(session: Session, service_id: int) -> str | None:

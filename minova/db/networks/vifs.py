@@ -117,8 +117,8 @@ def of_hosts(session: Session, hosts: Collection[str]) -> dict[str, dict[str, tu
     for chunk in chunked(sorted(vifs_by_host)):
         rows = {row.uuid: row for row in session.execute(query.where(Instance.host.in_(chunk)).distinct())}
         for uuid, vifs in _built_in(session, rows, rules=True, pending_delete=True, members_now=True).items():
-            named = tuple(msgspec.structs.replace(vif, hostname=rows[uuid].hostname or "") for _, vif in vifs)
-            vifs_by_host[str(rows[uuid].host)][uuid] = named
+            named_vifs = tuple(msgspec.structs.replace(vif, hostname=rows[uuid].hostname or "") for _, vif in vifs)
+            vifs_by_host[str(rows[uuid].host)][uuid] = named_vifs
     return vifs_by_host
 
 

@@ -82,10 +82,10 @@ class CloudWatch:
             self._witness.learn(CloudState(uuid=row.uuid, history=row.history, marks=marks), self._ticks())
 
     def _judge(self, session: Session, row: CloudRecord | None) -> Judgement:
-        seen = self._witness.seen
-        if seen is None:
+        record = self._witness.seen
+        if record is None:
             return Judgement(verdict=WitnessVerdict.AGREES if row is not None else WitnessVerdict.UNKNOWN)
-        judgement = self._witness.judge(cloud.shown_to(session, seen, row))
+        judgement = self._witness.judge(cloud.shown_to(session, record, row))
         self._note_seals(judgement)
         is_past = judgement.verdict is WitnessVerdict.PAST and row is not None
         if judgement.verdict is WitnessVerdict.UNSEALED or (

@@ -193,9 +193,9 @@ def is_one_of(states: Collection[State]) -> ColumnElement[bool]:
         by_vm_state.setdefault(vm_state, []).append(task_state)
     choices = []
     for vm_state, task_states in sorted(by_vm_state.items()):
-        named = sorted(state.value for state in task_states if state is not None)
+        values = sorted(state.value for state in task_states if state is not None)
         fits: list[ColumnElement[bool]] = [Instance.task_state.is_(None)] if None in task_states else []
         # Not IN: its list of values does not work with executemany.
-        fits += [Instance.task_state == name for name in named]
+        fits += [Instance.task_state == name for name in values]
         choices.append(and_(Instance.vm_state == vm_state.value, or_(*fits)))
     return or_(*choices)

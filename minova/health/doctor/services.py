@@ -60,16 +60,16 @@ def _of_service(row: ServiceRow, reading: ServiceReading) -> Iterator[Finding]:
         )
     elif reading.state != "up":
         silence = "it has never reported" if reading.age is None else f"no report for {reading.age:.0f} s"
-        look = f"on {row.host}: systemctl status {row.binary}"
+        advice = f"on {row.host}: systemctl status {row.binary}"
         in_doubt = reading.state == "in_doubt"
         yield Finding(
             area=AREA,
             subject=name,
             problem="is in doubt" if in_doubt else "is down",
             detail=silence,
-            mend=f"first the broker, since many services are silent; then {look}"
+            mend=f"first the broker, since many services are silent; then {advice}"
             if in_doubt
-            else f"{look}; a host that is gone: docs/operators/hosts.md",
+            else f"{advice}; a host that is gone: docs/operators/hosts.md",
         )
     if row.refused_report is not None:
         yield Finding(

@@ -38,9 +38,9 @@ def columns_of(image: Image) -> dict[str, str]:
 
 def require_kernel(properties: Mapping[str, str]) -> None:
     """Raises BadRequest for a ramdisk or a command line without a kernel, and for a command line that no kernel takes."""
-    named = references(properties)
-    if not named[KERNEL]:
-        alone = RAMDISK if named[RAMDISK] else COMMAND_LINE if properties.get(COMMAND_LINE) else None
+    image_ids = references(properties)
+    if not image_ids[KERNEL]:
+        alone = RAMDISK if image_ids[RAMDISK] else COMMAND_LINE if properties.get(COMMAND_LINE) else None
         if alone is not None:
             raise errors.BadRequest(f"Image property {alone}: it needs {KERNEL}.")
     line = properties.get(COMMAND_LINE) or ""

@@ -97,26 +97,26 @@ def requested_disks(
     if swap and swap[0].size_mb > flavor.swap:
         raise InvalidMapping("Swap drive requested is larger than instance type allows.")
     of_flavor = flavor_disks(flavor)
-    whole = (
+    all_disks = (
         *(ephemeral or [disk for disk in of_flavor if not disk.is_swap]),
         *(swap or [disk for disk in of_flavor if disk.is_swap]),
     )
-    if 0 <= most < 1 + len(whole):
+    if 0 <= most < 1 + len(all_disks):
         raise InvalidMapping(
             "Block Device Mapping is Invalid: You specified more local devices than the limit allows: "
-            f"{1 + len(whole)} > {most} (max_local_block_devices)"
+            f"{1 + len(all_disks)} > {most} (max_local_block_devices)"
         )
-    return whole if blanks else None
+    return all_disks if blanks else None
 
 
 def _is_root(mapping: Mapping[str, Any], image_id: str) -> bool:
     """Whether the mapping describes the root disk. Clients may list it although a server has it anyway. As in Nova,
     `volume_size` and `device_name` have no effect: the flavor has the size.
     """
-    plain = {"source_type": "image", "destination_type": "local", "boot_index": 0, "uuid": image_id}
+    root_fields = {"source_type": "image", "destination_type": "local", "boot_index": 0, "uuid": image_id}
     free = {"delete_on_termination", "tag", "volume_size", "device_name"}
-    rest = {key: value for key, value in mapping.items() if key not in free}
-    return rest == plain and _is_true(mapping.get("delete_on_termination", True))
+    described = {key: value for key, value in mapping.items() if key not in free}
+    return described == root_fields and _is_true(mapping.get("delete_on_termination", True))
 
 
 def _blank(mapping: Mapping[str, Any], flavor: Flavor) -> LocalDisk:

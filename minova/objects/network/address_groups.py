@@ -51,12 +51,12 @@ def added(group: AddressGroup, addresses: Collection[str]) -> tuple[str, ...]:
     duplicates = sorted(set(addresses) & set(group.addresses))
     if duplicates:
         raise errors.AddressesAlreadyExist(f"Addresses {duplicates} already exist in the address group {group.id}.")
-    every = (*group.addresses, *addresses)
-    if len(every) > MAX_RANGES_OF_GROUP:
+    all_addresses = (*group.addresses, *addresses)
+    if len(all_addresses) > MAX_RANGES_OF_GROUP:
         raise errors.BadRequest(
             f"Invalid input for addresses. Reason: an address group has {MAX_RANGES_OF_GROUP} at most."
         )
-    return every
+    return all_addresses
 
 
 def removed(group: AddressGroup, addresses: Collection[str]) -> tuple[str, ...]:

@@ -194,11 +194,11 @@ def check_pools(block: Block, pools: Iterable[AllocationPool], gateway: str | No
     for pool in pools:
         start = int(parse_address("allocation_pools", pool.start, block.version))
         end = int(parse_address("allocation_pools", pool.end, block.version))
-        shown = f"{pool.start}-{pool.end}"
+        pool_text = f"{pool.start}-{pool.end}"
         if start > end:
-            raise _invalid("allocation_pools", shown, "it ends before it starts")
+            raise _invalid("allocation_pools", pool_text, "it ends before it starts")
         if start < first or end > last:
-            raise _invalid("allocation_pools", shown, f"it has addresses that no host in {block} may have")
+            raise _invalid("allocation_pools", pool_text, f"it has addresses that no host in {block} may have")
         ranges.append((start, end))
     if len(ranges) > MAX_POOLS:
         raise errors.BadRequest(f"Invalid input for allocation_pools: there may be {MAX_POOLS}.")

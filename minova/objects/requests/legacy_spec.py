@@ -27,5 +27,5 @@ def legacy_request_spec(spec: RequestSpec) -> dict[str, Any]:
         "instance_properties": properties,
         "instance_type": flavor,
     }
-    plain: dict[str, Any] = msgspec.to_builtins(legacy)
-    return plain
+    fields: dict[str, Any] = msgspec.to_builtins(legacy)
+    return fields

@@ -227,8 +227,8 @@ def _nearest(held: Mapping[str, int], instance: AuditedInstance) -> Mapping[str,
     """
 
     def cost(alternative: Mapping[str, int]) -> tuple[int, int]:
-        named = {name for resources in instance.alternatives for name in resources}
-        more = {name: alternative.get(name, 0) - held.get(name, 0) for name in named}
+        class_names = {name for resources in instance.alternatives for name in resources}
+        more = {name: alternative.get(name, 0) - held.get(name, 0) for name in class_names}
         changed = sum(amount != 0 for amount in more.values())
         return changed, sum(_offering(instance, name, amount) is None for name, amount in more.items() if amount > 0)
 

@@ -45,7 +45,7 @@ class CandidateRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     def traits(self) -> frozenset[str]:
         """Returns all traits that the request names."""
-        named = [self.root_required, self.root_forbidden]
+        trait_sets = [self.root_required, self.root_forbidden]
         for group in self.groups:
-            named += [group.forbidden, *group.required]
-        return frozenset().union(*named)
+            trait_sets += [group.forbidden, *group.required]
+        return frozenset().union(*trait_sets)

@@ -88,14 +88,14 @@ def _in_turns(each: Iterable[Iterator[Candidate]]) -> Iterator[Candidate]:
 
 def _distinct(candidates: Iterable[Candidate], limit: int) -> Iterator[Candidate]:
     """Removes duplicates: a candidate of sharing providers alone occurs once for each tree that they share with."""
-    seen: set[frozenset[tuple[str, tuple[str, ...], int]]] = set()
+    keys: set[frozenset[tuple[str, tuple[str, ...], int]]] = set()
     count = 0
     for candidate in candidates:
         if all(SHARES in node.traits for node in candidate.nodes):
             key = candidate.key()
-            if key in seen:
+            if key in keys:
                 continue
-            seen.add(key)
+            keys.add(key)
         yield candidate
         count += 1
         if count == limit:

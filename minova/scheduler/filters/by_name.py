@@ -25,19 +25,19 @@ class NameFilter(Filter):
         raise NotImplementedError
 
     def filter_table(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
-        named = self.named(spec)
-        if named is None:
+        named_hosts = self.named(spec)
+        if named_hosts is None:
             return all_of([], len(hosts))
-        passed = np.full(len(hosts), named.but)
-        for host, node in named.nodes:
+        passed = np.full(len(hosts), named_hosts.but)
+        for host, node in named_hosts.nodes:
             for row in hosts.rows_of_host(host.lower()):
                 if hosts.records[row].host == host and node in (None, hosts.records[row].node):
-                    passed[row] = not named.but
-        return Verdict(passed, lambda lost: [named.reason] * len(lost))
+                    passed[row] = not named_hosts.but
+        return Verdict(passed, lambda lost: [named_hosts.reason] * len(lost))
 
     def refusal_reason(self, host: HostState, spec: RequestSpec) -> str | None:
-        named = self.named(spec)
-        if named is None:
+        named_hosts = self.named(spec)
+        if named_hosts is None:
             return None
-        is_named = (host.host, None) in named.nodes or (host.host, host.node) in named.nodes
-        return None if is_named is not named.but else named.reason
+        is_named = (host.host, None) in named_hosts.nodes or (host.host, host.node) in named_hosts.nodes
+        return None if is_named is not named_hosts.but else named_hosts.reason

@@ -49,7 +49,7 @@ class OptionsFile:
             LOG.info("%s: read %s again", OPTION, path)
 
     def _read(self, path: Path) -> tuple[Seen, dict[str, Any]]:
-        seen = _state(path)
+        file_state = _state(path)
         try:
             content = json.loads(path.read_bytes())
         except FileNotFoundError:
@@ -65,7 +65,7 @@ class OptionsFile:
             raise errors.InvalidConfiguration(
                 f"{OPTION}: {path}: the top level must be an object, not {content!r:.100}"
             )
-        return seen, content
+        return file_state, content
 
 
 def _state(path: Path) -> Seen:

@@ -96,15 +96,15 @@ class VendorData:
 
 
 def _read(path: str) -> dict[str, Any]:
-    shown = f"[api] vendordata_jsonfile_path = {path}"
+    option_text = f"[api] vendordata_jsonfile_path = {path}"
     try:
         document = json.loads(Path(path).read_bytes())
     except OSError as error:
-        raise InvalidConfiguration(f"{shown}: {error.strerror}") from error
+        raise InvalidConfiguration(f"{option_text}: {error.strerror}") from error
     except ValueError as error:
-        raise InvalidConfiguration(f"{shown}: it is no JSON: {error}") from error
+        raise InvalidConfiguration(f"{option_text}: it is no JSON: {error}") from error
     if not isinstance(document, dict):
-        raise InvalidConfiguration(f"{shown}: it must hold a JSON object")
+        raise InvalidConfiguration(f"{option_text}: it must hold a JSON object")
     return document
 
 

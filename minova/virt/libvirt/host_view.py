@@ -207,11 +207,11 @@ def _features(connection: Any, cpu: str) -> frozenset[str]:
     if not cpu or ET.fromstring(cpu).find("model") is None:
         return frozenset()
     try:
-        whole = connection.baselineCPU([cpu], libvirt.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES)
+        expanded_cpu = connection.baselineCPU([cpu], libvirt.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES)
     except libvirt.libvirtError as error:
         LOG.debug("libvirt cannot expand the features of the host's CPU: %s", error)
-        whole = cpu
-    return frozenset(feature.get("name", "") for feature in ET.fromstring(whole).iter("feature"))
+        expanded_cpu = cpu
+    return frozenset(feature.get("name", "") for feature in ET.fromstring(expanded_cpu).iter("feature"))
 
 
 def _features_of_model(connection: Any, arch: str, model: str) -> frozenset[str]:

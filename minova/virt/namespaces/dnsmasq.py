@@ -133,16 +133,16 @@ def entries(hosts: Iterable[GuestInterface]) -> dict[str, str]:
     """Returns the files with the interfaces. A name stands for one guest; a second guest of the same name is reached
     only by its address.
     """
-    named: dict[str, GuestInterface] = {}
+    hosts_by_name: dict[str, GuestInterface] = {}
     hosts = list(hosts)
     for host in hosts:
         if host.name:
-            named.setdefault(host.full_name.lower(), host)
-    first = {host.mac for host in named.values()}
+            hosts_by_name.setdefault(host.full_name.lower(), host)
+    first = {host.mac for host in hosts_by_name.values()}
     return {
         HOSTS: _text(_host(host, is_first=host.mac in first) for host in hosts if host.address or host.address6),
         OPTIONS: _text(f"tag:{_tag(host)},{option}" for host in hosts for option in _options(host)),
-        NAMES: _text(line for host in named.values() for line in _names(host)),
+        NAMES: _text(line for host in hosts_by_name.values() for line in _names(host)),
     }
 
 
@@ -242,8 +242,8 @@ def stop(folder: Path) -> None:
     """Ends the dnsmasq of this folder, and returns when it has ended."""
     pid = running(folder)
     # Without its file it may still run, and would keep the addresses of a new one.
-    every = [pid] if pid is not None else [int(each.name) for each in Path("/proc").glob("[0-9]*")]
-    for each in every:
+    pids = [pid] if pid is not None else [int(each.name) for each in Path("/proc").glob("[0-9]*")]
+    for each in pids:
         _end(each, folder)
 
 

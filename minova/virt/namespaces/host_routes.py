@@ -33,10 +33,10 @@ def routes_of_host(proc_net: Path = PROC_NET) -> tuple[KernelRoute, ...]:
     """Returns the routes of the kernel's main table without the default route, and the host's addresses; not those of
     local networks of earlier releases. `proc_net` shows the network namespace.
     """
-    every = list(routes_in(_routes(proc_net)))
-    own = [ipaddress.ip_network(route.destination) for route in every if _OWN_BRIDGE.match(route.interface)]
+    all_routes = list(routes_in(_routes(proc_net)))
+    own = [ipaddress.ip_network(route.destination) for route in all_routes if _OWN_BRIDGE.match(route.interface)]
     addresses = map(_address, addresses_in(_trie(proc_net), own))
-    return (*(route for route in every if not _OWN_BRIDGE.match(route.interface)), *addresses)
+    return (*(route for route in all_routes if not _OWN_BRIDGE.match(route.interface)), *addresses)
 
 
 def ranges_in_use() -> tuple[KernelRoute, ...]:
@@ -80,8 +80,8 @@ def _dotted(number: int) -> str:
 
 def addresses_in(trie: str, without: Sequence[Block]) -> list[str]:
     """Parses the addresses in `/proc/net/fib_trie`, except those in the ranges `without`."""
-    every = sorted(set(_LOCAL.findall(trie)))
-    return [address for address in every if not is_within(ipaddress.ip_network(address), without)]
+    local_addresses = sorted(set(_LOCAL.findall(trie)))
+    return [address for address in local_addresses if not is_within(ipaddress.ip_network(address), without)]
 
 
 def overlapping(cidr: str, routes: Iterable[KernelRoute]) -> KernelRoute | None:

@@ -201,8 +201,8 @@ def act(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         node = hypervisors.find(call, session)
         services = read_services.services(session, api.conf.service_down_time, api.db)
-    shown = hypervisors.brief(call, node, services)
-    if shown.state != "up":
+    answer = hypervisors.brief(call, node, services)
+    if answer.state != "up":
         raise errors.Conflict(
             f"Hypervisor {node.hypervisor_hostname} cannot be audited: the compute service of host {node.host} is down."
         )

@@ -140,14 +140,14 @@ def uptime(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         node = find(call, session)
         services = read_services.services(session, api.conf.service_down_time, api.db)
-    shown = brief(call, node, services)
-    if shown.state != UP:
+    answer = brief(call, node, services)
+    if answer.state != UP:
         raise errors.BadRequest(f"Compute service of {node.host} is unavailable at this time.")
     try:
         text = api.compute(node.host).get_host_uptime(call.ctx)
     except errors.PeerTooOld:
         raise NotKnown("The compute service of this host is of an older release.") from None
-    return {"hypervisor": HypervisorUptime(**msgspec.structs.asdict(shown), uptime=text)}
+    return {"hypervisor": HypervisorUptime(**msgspec.structs.asdict(answer), uptime=text)}
 
 
 def _with_uptimes(

@@ -94,10 +94,10 @@ def switch(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     changes = _changes(action, body)
     service = _find(api, body.host, body.binary)
     api.conductor.update_service(call.ctx, service_uuid=service.uuid, **changes)
-    named = {"host": service.host, "binary": shown_binary(api, call, service.binary)}
+    identity = {"host": service.host, "binary": shown_binary(api, call, service.binary)}
     if action == "force-down":
-        return {"service": named | {"forced_down": is_true(body.forced_down)}}
-    answer = named | {"status": "enabled" if action == "enable" else "disabled"}
+        return {"service": identity | {"forced_down": is_true(body.forced_down)}}
+    answer = identity | {"status": "enabled" if action == "enable" else "disabled"}
     if action == "disable-log-reason":
         answer["disabled_reason"] = body.disabled_reason or ""
     return {"service": answer}

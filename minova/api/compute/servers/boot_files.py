@@ -15,8 +15,8 @@ from minova.objects.catalogue.kernel_boot import FORMATS, KERNEL, RAMDISK, refer
 def with_boot_files(api: ComputeApiCollaborators, call: Call, session: Session, image: Image) -> Image:
     """Returns the image with the records of its kernel and ramdisk. Raises BadRequest if they cannot be used."""
     require_kernel(image.properties)
-    named = references(image.properties)
-    boot_files = {key: boot_file(api, call, session, reference) for key, reference in named.items()}
+    image_ids = references(image.properties)
+    boot_files = {key: boot_file(api, call, session, reference) for key, reference in image_ids.items()}
     booted = msgspec.structs.replace(image, kernel=boot_files[KERNEL], ramdisk=boot_files[RAMDISK])
     require_size(booted)
     return booted

@@ -59,13 +59,13 @@ def create(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
         return {"reservation_id": created.reservation_id}
     call.response.set_header("Location", call.url(f"/v2.1/servers/{created.first_uuid}"))
     is_shown = created.admin_password is not None and api.conf.api.enable_instance_password
-    named = tuple({"name": group.name} for group in server.security_groups or ())
+    group_names = tuple({"name": group.name} for group in server.security_groups or ())
     answer = CreatedServer(
         id=created.first_uuid,
         links=links.links_to(call, "servers", created.first_uuid),
         admin_password=created.admin_password if is_shown else msgspec.UNSET,
         disk_config=created.disk_config,
-        security_groups=named or ({"name": DEFAULT_GROUP},),
+        security_groups=group_names or ({"name": DEFAULT_GROUP},),
     )
     return {"server": answer}
 

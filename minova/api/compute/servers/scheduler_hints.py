@@ -21,8 +21,8 @@ def checked_hints(hints: dict[str, Any]) -> dict[str, Any]:
     """Returns the hints for the scheduler. Raises BadRequest, with the hint and its value, if one is malformed."""
     for key, (fits, form) in _FORMS.items():
         if key in hints and not fits(hints[key]):
-            shown = json.dumps(hints[key])[:255]
-            raise errors.BadRequest(f"Invalid input for scheduler hint {key}: {shown} is not {form}.")
+            text = json.dumps(hints[key])[:255]
+            raise errors.BadRequest(f"Invalid input for scheduler hint {key}: {text} is not {form}.")
     return {key: value for key, value in hints.items() if not key.startswith(_INTERNAL)}
 
 

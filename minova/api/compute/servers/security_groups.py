@@ -44,11 +44,11 @@ def list_groups(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
         row = servers.find(call, session)
         ids = security_groups.of_instances(session, [row.uuid])
         groups = [group for group in (security_groups.find(session, uuid) for uuid in sorted(ids)) if group is not None]
-        shown = shown_groups(session, groups)
+        visible_groups = shown_groups(session, groups)
         in_neutron = neutron_servers.ports_asked(api, session, [row.uuid]).get(row.uuid)
     if in_neutron:
-        shown += _rule_views(*neutron_servers.groups_of(api, call, in_neutron))
-    return {"security_groups": shown}
+        visible_groups += _rule_views(*neutron_servers.groups_of(api, call, in_neutron))
+    return {"security_groups": visible_groups}
 
 
 def shown_groups(session: Session, groups: Sequence[SecurityGroup]) -> list[dict[str, Any]]:

@@ -52,17 +52,17 @@ def list_servers(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
 def list_detail(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         rows, full = _rows(api, call, session)
-        shown = _views(api, call, session, rows)
+        views = _views(api, call, session, rows)
         in_neutron = neutron_servers.ports_asked(api, session, [row.uuid for row in rows])
-    return _page(call, _with_groups(api, call, shown, in_neutron), rows, full)
+    return _page(call, _with_groups(api, call, views, in_neutron), rows, full)
 
 
 def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         row = find(call, session)
-        shown = _views(api, call, session, [row], with_groups=True)
+        views = _views(api, call, session, [row], with_groups=True)
         in_neutron = neutron_servers.ports_asked(api, session, [row.uuid])
-    return {"server": _with_groups(api, call, shown, in_neutron)[0]}
+    return {"server": _with_groups(api, call, views, in_neutron)[0]}
 
 
 def delete(api: ComputeApiCollaborators, call: Call) -> None:
@@ -162,12 +162,12 @@ def shown_after_change(api: ComputeApiCollaborators, call: Call) -> ServerView:
     is_whole = call.since(WHOLE_ANSWER) or call.shows_all
     with api.db.read() as session:
         row = find(call, session)
-        shown = _views(api, call, session, [row], with_groups=True)
+        views = _views(api, call, session, [row], with_groups=True)
         in_neutron = neutron_servers.ports_asked(api, session, [row.uuid]) if is_whole else {}
     if is_whole:
-        return _with_groups(api, call, shown, in_neutron)[0]
-    plain = _without_types(shown[0].addresses)
-    return msgspec.structs.replace(shown[0], addresses=plain, **dict.fromkeys(SHOWN_LATER, msgspec.UNSET))
+        return _with_groups(api, call, views, in_neutron)[0]
+    addresses = _without_types(views[0].addresses)
+    return msgspec.structs.replace(views[0], addresses=addresses, **dict.fromkeys(SHOWN_LATER, msgspec.UNSET))
 
 
 def _changed_address(version: int, text: str | msgspec.UnsetType | None) -> str | None:

@@ -121,13 +121,13 @@ def _keyed(change: Mapping[str, Any]) -> tuple[str, str]:
 def _path(pointer: Any) -> list[str]:
     if not isinstance(pointer, str) or not pointer.startswith("/"):
         raise errors.BadRequest(f'Pointer `{str(pointer)[:255]}` does not start with "/".')
-    shown = f"Pointer `{pointer[:255]}`"
+    pointer_text = f"Pointer `{pointer[:255]}`"
     if re.search(r"/[^\S/]*/", pointer[1:]):
-        raise errors.BadRequest(f'{shown} contains adjacent "/".')
+        raise errors.BadRequest(f'{pointer_text} contains adjacent "/".')
     if len(pointer) > 1 and pointer.endswith("/"):
-        raise errors.BadRequest(f'{shown} end with "/".')
+        raise errors.BadRequest(f'{pointer_text} end with "/".')
     if re.search(r"~[^01]|~$", pointer):
-        raise errors.BadRequest(f'{shown} contains "~" not part of a recognized escape sequence.')
+        raise errors.BadRequest(f'{pointer_text} contains "~" not part of a recognized escape sequence.')
     return [part.replace("~1", "/").replace("~0", "~").strip() for part in pointer.lstrip("/").split("/")]
 
 

@@ -20,25 +20,25 @@ STATUSES = ("pending", "accepted", "rejected")
 
 def list_members(api: ImageApiCollaborators, call: Call) -> dict[str, Any]:
     """Lists all members for the owner and for administrators; a member sees only itself."""
-    seen = _find(api, call)
-    if seen.image.visibility != "shared":
+    visible = _find(api, call)
+    if visible.image.visibility != "shared":
         raise errors.Forbidden(
-            f"Not allowed to list members for image {seen.image.id}: Only shared images have members."
+            f"Not allowed to list members for image {visible.image.id}: Only shared images have members."
         )
-    call.require_for(target_of(call, seen))
+    call.require_for(target_of(call, visible))
     with api.db.read() as session:
-        members = images.members(session, seen.image.id)
-    shown = [member_view(member) for member in members if _shows(call, seen.image, member.member_id)]
-    return {"members": shown, "schema": "/v2/schemas/members"}
+        members = images.members(session, visible.image.id)
+    views = [member_view(member) for member in members if _shows(call, visible.image, member.member_id)]
+    return {"members": views, "schema": "/v2/schemas/members"}
 
 
 def show(api: ImageApiCollaborators, call: Call) -> dict[str, Any]:
-    seen = _find(api, call)
-    if seen.image.visibility != "shared":
+    visible = _find(api, call)
+    if visible.image.visibility != "shared":
         raise errors.NotFound("Only shared images have members.")
-    if not call.permits(call.rule, target_of(call, seen)):
-        raise errors.NotFound(f"You are not authorized to lookup the members of the image {seen.image.id}.")
-    return member_view(_member(api, call, seen.image))
+    if not call.permits(call.rule, target_of(call, visible)):
+        raise errors.NotFound(f"You are not authorized to lookup the members of the image {visible.image.id}.")
+    return member_view(_member(api, call, visible.image))
 
 
 def create(api: ImageApiCollaborators, call: Call) -> dict[str, Any]:
@@ -46,38 +46,38 @@ def create(api: ImageApiCollaborators, call: Call) -> dict[str, Any]:
     if not member_id:
         raise errors.BadRequest("Member can't be empty")
     names.checked("Member", member_id)
-    seen = _find(api, call)
-    _require(call, seen, "create")
-    return member_view(api.conductor.add_image_member(call.ctx, image_id=seen.image.id, member_id=member_id))
+    visible = _find(api, call)
+    _require(call, visible, "create")
+    return member_view(api.conductor.add_image_member(call.ctx, image_id=visible.image.id, member_id=member_id))
 
 
 def update(api: ImageApiCollaborators, call: Call) -> dict[str, Any]:
     """Sets whether a member accepts an image. Only the member itself may do so, and administrators for any member."""
     status = _value(call.body, "status", "Status not specified")
-    seen = _find(api, call)
-    _require(call, seen, "update")
-    member = _member(api, call, seen.image)
+    visible = _find(api, call)
+    _require(call, visible, "update")
+    member = _member(api, call, visible.image)
     if status not in STATUSES:
         raise errors.BadRequest('Incorrect request: Status must be "pending", "accepted" or "rejected".')
     changed = api.conductor.update_image_member(
-        call.ctx, image_id=seen.image.id, member_id=member.member_id, status=status
+        call.ctx, image_id=visible.image.id, member_id=member.member_id, status=status
     )
     return member_view(changed)
 
 
 def delete(api: ImageApiCollaborators, call: Call) -> None:
-    seen = _find(api, call)
-    _require(call, seen, "delete")
-    member = _member(api, call, seen.image)
-    api.conductor.remove_image_member(call.ctx, image_id=seen.image.id, member_id=member.member_id)
+    visible = _find(api, call)
+    _require(call, visible, "delete")
+    member = _member(api, call, visible.image)
+    api.conductor.remove_image_member(call.ctx, image_id=visible.image.id, member_id=member.member_id)
 
 
 def _find(api: ImageApiCollaborators, call: Call) -> ImageWithMembership:
     with api.db.read() as session:
-        seen = find_visible(session, call.path["image_id"], call)
-    if seen is None:
+        visible = find_visible(session, call.path["image_id"], call)
+    if visible is None:
         raise errors.NotFound(f"Image {call.path['image_id'][:255]} not found.")
-    return seen
+    return visible
 
 
 def _require(call: Call, seen: ImageWithMembership, verb: str) -> None:

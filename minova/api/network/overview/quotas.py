@@ -93,8 +93,10 @@ def details(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         limits = _of(api, session, project_id)
         used = quotas.current_usages(session, project_id)
-    shown = {name: {"limit": limit, "used": used.get(NAMES[name], 0), "reserved": 0} for name, limit in limits.items()}
-    return {"quota": shown}
+    details_by_name = {
+        name: {"limit": limit, "used": used.get(NAMES[name], 0), "reserved": 0} for name, limit in limits.items()
+    }
+    return {"quota": details_by_name}
 
 
 def update(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:

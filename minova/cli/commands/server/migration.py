@@ -83,8 +83,8 @@ class MigrationShow(ShowOne):
         server, migration = _find(client, parsed_args)
         if parsed_args.watch:
             migration = _watched(client, server, migration)
-        shown = _without_links(migration) | (_progress(client, server, migration) or {})
-        return self.dict2columns(shown)
+        fields = _without_links(migration) | (_progress(client, server, migration) or {})
+        return self.dict2columns(fields)
 
 
 class MigrationAbort(Command):

@@ -37,8 +37,8 @@ class ServerList(Lister):
         if parsed_args.instance_name is None:
             servers = self.client.pages(path, "servers", limit=parsed_args.limit, **query)
         else:
-            named = named_on_hosts(self.client.pages(path, "servers", **query), parsed_args.instance_name)
-            servers = islice(named, parsed_args.limit)
+            servers_on_hosts = named_on_hosts(self.client.pages(path, "servers", **query), parsed_args.instance_name)
+            servers = islice(servers_on_hosts, parsed_args.limit)
         kinds = {parsed_args.no_name_lookup: NoNames, parsed_args.name_lookup_one_by_one: EachName}
         names = kinds.get(True, Names)(self.client)
         columns = COLUMNS + LONG_COLUMNS if parsed_args.long else COLUMNS

@@ -103,8 +103,8 @@ class EndActions:
         for each in self._every if error is None else ():
             each.ended(session, endings)
         tasks.remove(session, [ending.locked.instance.uuid for ending in endings])
-        shown = {ending.locked.instance.host for ending in endings if _is_shown_by_host_tables(ending)}
-        announce_hosts(session, shown, now)
+        changed_hosts = {ending.locked.instance.host for ending in endings if _is_shown_by_host_tables(ending)}
+        announce_hosts(session, changed_hosts, now)
         offloaded = [
             ending.locked.instance.uuid for ending in endings if error is None and ending.locked.action.leaves_host
         ]

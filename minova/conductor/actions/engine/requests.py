@@ -271,8 +271,8 @@ class ServerActions(StartActionsApi):
         epochs of the instance's next action start from 1 again.
         """
         locked = lock(session, instance_uuid)
-        held = (self._worker.id, action_id, epoch)
-        owned = locked is not None and (locked.task.worker_id, locked.task.action_id, locked.task.epoch) == held
+        key = (self._worker.id, action_id, epoch)
+        owned = locked is not None and (locked.task.worker_id, locked.task.action_id, locked.task.epoch) == key
         return locked if owned else None
 
 

@@ -31,12 +31,10 @@ class ActionTasks(TaskHandler):
 
     def _resume(self, task: Task) -> None:
         ctx = service_context(task.request_id)
-        held = (task.instance_uuid, task.action_id, task.epoch)
-        self._worker.in_background(ctx, WorkKind.ACTION, held, lambda: self._actions.resume(ctx, *held))
+        key = (task.instance_uuid, task.action_id, task.epoch)
+        self._worker.in_background(ctx, WorkKind.ACTION, key, lambda: self._actions.resume(ctx, *key))
 
     def _expire(self, task: Task, failure: Failure) -> None:
         ctx = service_context(task.request_id)
-        held = (task.instance_uuid, task.action_id, task.epoch)
-        self._worker.in_background(
-            ctx, WorkKind.ACTION, ("expire", *held), lambda: self._actions.expire(*held, failure)
-        )
+        key = (task.instance_uuid, task.action_id, task.epoch)
+        self._worker.in_background(ctx, WorkKind.ACTION, ("expire", *key), lambda: self._actions.expire(*key, failure))

@@ -195,7 +195,7 @@ class NeutronPorts:
         client = self._client.within(PATIENCE)
         ports_by_id = {port["id"]: port for port in client.ports(device_id=instance_uuid)}
         described = NeutronNetworks(client)
-        shown: dict[int, Vif] = {}
+        vifs_by_row: dict[int, Vif] = {}
         deleted_ports: dict[int, str] = {}
         for row in rows:
             port_id = str(row.port_id)
@@ -203,14 +203,14 @@ class NeutronPorts:
             # interface.
             port = ports_by_id.get(port_id) or client.port(port_id)
             if port is not None and port.get("device_id") == instance_uuid:
-                shown[row.id] = self._vif(_with_host(client, port, row, host), described)
+                vifs_by_row[row.id] = self._vif(_with_host(client, port, row, host), described)
             elif port is None and row.vif is not None:
                 deleted_ports[row.id] = port_id
 
         def work(session: Session) -> None:
             for row in rows:
-                if row.id in shown:
-                    neutron_ports.write(session, row.id, shown[row.id], self._worker.at())
+                if row.id in vifs_by_row:
+                    neutron_ports.write(session, row.id, vifs_by_row[row.id], self._worker.at())
                 elif row.id in deleted_ports:
                     LOG.warning("Port %s of instance %s was deleted in Neutron", row.port_id, instance_uuid)
                     neutron_ports.forget(session, row.id, deleted_ports[row.id])

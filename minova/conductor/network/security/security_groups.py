@@ -137,8 +137,8 @@ class SecurityGroups(SecurityGroupsApi):
                 raise errors.DuplicateSecurityGroupRuleInPost("Duplicate Security Group Rule in POST.")
 
         def work(session: Session) -> tuple[SecurityGroupRule, ...]:
-            named = {*by_group, *(rule.remote_group_id for rule in rules if rule.remote_group_id is not None)}
-            ids = {group_id: row.id for group_id, row in lock_groups(session, named).items()}
+            group_ids = {*by_group, *(rule.remote_group_id for rule in rules if rule.remote_group_id is not None)}
+            ids = {group_id: row.id for group_id, row in lock_groups(session, group_ids).items()}
             named_ranges = {rule.remote_address_group_id for rule in rules if rule.remote_address_group_id is not None}
             ranges = {each: row.id for each, row in lock_address_groups(session, named_ranges).items()}
             # Before the work that it limits.

@@ -30,12 +30,12 @@ def lacks_of(instance: Instance, xml: str, mark: DomainMark) -> tuple[str, ...]:
     if (mark.flavor, mark.image) != (instance.flavor.name, instance.image_ref):
         return ()
     properties = instance.image.properties if instance.image is not None else {}
-    named = {*instance.flavor.extra_specs, *properties}
+    requested_keys = {*instance.flavor.extra_specs, *properties}
     if mark.lacks is not None:
-        return tuple(sorted(named & set(mark.lacks)))
+        return tuple(sorted(requested_keys & set(mark.lacks)))
     root = ET.fromstring(xml)
     missing = {name for name, path in _ELEMENTS.items() if root.find(path) is None}
-    return tuple(sorted(named & {f"{prefix}{name}" for name in missing for prefix in ("hw:", "hw_")}))
+    return tuple(sorted(requested_keys & {f"{prefix}{name}" for name in missing for prefix in ("hw:", "hw_")}))
 
 
 def as_built(instance: Instance, lacks: tuple[str, ...]) -> Instance:

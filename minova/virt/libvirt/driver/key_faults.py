@@ -83,6 +83,6 @@ def _keys_of(instance: Instance) -> Iterator[_Key]:
     for name, value in image.properties.items():
         entry = IMAGE_KEYS.get(OLDER_NAMES.get(name, name))
         if entry is not None and entry.fate in _EFFECTIVE:
-            rest = {key: text for key, text in image.properties.items() if key != name}
-            of_image = msgspec.structs.replace(image, properties=rest)
+            other_properties = {key: text for key, text in image.properties.items() if key != name}
+            of_image = msgspec.structs.replace(image, properties=other_properties)
             yield _Key(f"{name}={value}", msgspec.structs.replace(instance, image=of_image))

@@ -232,13 +232,13 @@ class LiveRun:
 
     def _raise_downtime(self) -> None:
         seconds = time.monotonic() - self._started
-        due = [step for step in self._downtimes if step.after <= seconds]
-        if not due:
+        due_steps = [step for step in self._downtimes if step.after <= seconds]
+        if not due_steps:
             return
         try:
             with self._host.connection("Raising the downtime", domain_name(self._uuid)) as connection:
-                require(connection, self._uuid).migrateSetMaxDowntime(due[-1].milliseconds)
-            self._downtimes = self._downtimes[len(due) :]
+                require(connection, self._uuid).migrateSetMaxDowntime(due_steps[-1].milliseconds)
+            self._downtimes = self._downtimes[len(due_steps) :]
         except errors.HypervisorError as error:
             # QEMU has not begun, or has ended; the next look tells.
             LOG.debug("The permitted downtime of %s is not raised: %s", self._uuid, error)

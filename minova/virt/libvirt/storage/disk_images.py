@@ -245,9 +245,9 @@ def formatted(
         if passphrase is None:
             _format(part, size, command)
         else:
-            with _temporary(path.with_name("empty.part")) as plain:
-                _format(plain, size, command)
-                _encrypt(plain, part, size, passphrase)
+            with _temporary(path.with_name("empty.part")) as empty_disk:
+                _format(empty_disk, size, command)
+                _encrypt(empty_disk, part, size, passphrase)
         finish(part, size)
 
 

@@ -95,11 +95,11 @@ class DiskSnapshots:
         """Raises DiskFull if a copy may not fit beside the bytes that must stay free."""
         disk = self._disks.folder(instance_uuid) / ROOT_DISK
         written = self._format(instance_uuid)
-        held = _allocated(disk)
+        allocated_bytes = _allocated(disk)
         base = disk_formats.backing_file(disk, written)
         if base is not None:
-            held += _allocated(Path(base))
-        size = min(held, disk_formats.virtual_size(disk, written))
+            allocated_bytes += _allocated(Path(base))
+        size = min(allocated_bytes, disk_formats.virtual_size(disk, written))
         disk_space.require_room(path.parent, size, self._reserve(), f"No room for a snapshot in {path.parent}")
 
     def set_aside(self, domain: Any, take: Callable[[str, int], None]) -> None:

@@ -458,8 +458,8 @@ def named_disks(instance: Instance) -> dict[str, LocalDisk]:
     """Returns the instance's ephemeral disks and its swap, by the names of their files."""
     disks = local_disks(instance)
     ephemeral = [disk for disk in disks if not disk.is_swap]
-    named = {f"disk.eph{number}": disk for number, disk in enumerate(ephemeral)}
-    return {**named, SWAP_DISK: disks[-1]} if len(disks) > len(ephemeral) else named
+    disks_by_name = {f"disk.eph{number}": disk for number, disk in enumerate(ephemeral)}
+    return {**disks_by_name, SWAP_DISK: disks[-1]} if len(disks) > len(ephemeral) else disks_by_name
 
 
 def _boot_size(image: Image | None, image_path: Path) -> int:

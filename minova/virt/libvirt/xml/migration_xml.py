@@ -278,12 +278,12 @@ def _devices(source: ET.Element | None, own: ET.Element) -> ET.Element:
         if element.tag in _OWN_DEVICES:
             _require_serial(element)
             continue
-        seen = _DEVICES.get(element.tag)
-        if seen is None:
+        form = _DEVICES.get(element.tag)
+        if form is None:
             raise _refused(f"device {element.tag}")
         _require_harmless(element)
-        device = ET.Element(element.tag) if seen.key is None else _counterpart(element, seen.key, unmatched)
-        _show(device, element, seen)
+        device = ET.Element(element.tag) if form.key is None else _counterpart(element, form.key, unmatched)
+        _show(device, element, form)
         devices.append(device)
     devices.extend(own.findall("graphics"))
     return devices

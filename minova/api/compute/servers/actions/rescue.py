@@ -28,8 +28,8 @@ def _rescue(
     The password is for guests that can read it. As in Nova, the status is 200.
     """
     assert isinstance(arguments, RescueArguments)
-    shown = api.conf.api.enable_instance_password
-    answer = {"adminPass": arguments.admin_password or new_password()} if shown else {}
+    shows_password = api.conf.api.enable_instance_password
+    answer = {"adminPass": arguments.admin_password or new_password()} if shows_password else {}
     reference = arguments.rescue_image_ref
     if reference is None:
         reference = api.conf.libvirt.rescue_image_id or None

@@ -152,8 +152,13 @@ def _in_words_of_libvirt(counted: GuestDiagnostics) -> dict[str, int]:
             "rx_errors": nic.rx_errors,
             "rx_drop": nic.rx_drop,
         }
-        sent = {"tx": nic.tx_octets, "tx_packets": nic.tx_packets, "tx_errors": nic.tx_errors, "tx_drop": nic.tx_drop}
-        words |= {f"{nic.device}_{name}": value for name, value in (received | sent).items()}
+        counters = {
+            "tx": nic.tx_octets,
+            "tx_packets": nic.tx_packets,
+            "tx_errors": nic.tx_errors,
+            "tx_drop": nic.tx_drop,
+        }
+        words |= {f"{nic.device}_{name}": value for name, value in (received | counters).items()}
     words["memory"] = counted.memory_kb
     words |= {f"memory-{name}": value for name, value in counted.memory_stats.items()}
     return {name: value for name, value in words.items() if value is not None}

@@ -98,10 +98,10 @@ def index(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
             raise errors.BadRequest(f"Marker {query.marker[:64]} could not be found.")
         later = {action.id for action in actions[requests.index(query.marker) + 1 :]}
         chosen = [action for action in chosen if action.id in later]
-    shown = chosen if size is None else chosen[:size]
-    answer: dict[str, Any] = {"instanceActions": [_action(call, action, raw) for action in shown]}
-    if size is not None and links.is_full(shown, size):
-        answer["links"] = links.next_page(call, shown[-1].request_id)
+    page = chosen if size is None else chosen[:size]
+    answer: dict[str, Any] = {"instanceActions": [_action(call, action, raw) for action in page]}
+    if size is not None and links.is_full(page, size):
+        answer["links"] = links.next_page(call, page[-1].request_id)
     return answer
 
 
@@ -116,11 +116,11 @@ def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
         action = instances.action(session, row.uuid, request_id)
         if action is None:
             raise errors.NotFound(f"Action for request_id {request_id[:64]} on instance {row.uuid} not found")
-        shown = _action(call, action, _with_raw_texts(call, session, [action]))
+        answer = _action(call, action, _with_raw_texts(call, session, [action]))
         if call.permits(EVENTS) or call.since(OWN_EVENTS):
             events = [_event(call, row.project_id, event) for event in instances.events(session, action.id)]
-            shown = msgspec.structs.replace(shown, events=tuple(events))
-    return {"instanceAction": shown}
+            answer = msgspec.structs.replace(answer, events=tuple(events))
+    return {"instanceAction": answer}
 
 
 def _with_raw_texts(call: Call, session: Session, actions: Sequence[models.InstanceAction]) -> frozenset[int]:

@@ -175,11 +175,11 @@ def _with_subnets(network: Network) -> Network:
 
 def addresses_of(vifs: Sequence[Vif]) -> dict[str, list[dict[str, Any]]]:
     """Returns the addresses by the name of the network, in Nova's format."""
-    shown: dict[str, list[dict[str, Any]]] = {}
+    by_network: dict[str, list[dict[str, Any]]] = {}
     for vif in vifs:
         if not vif.mac_address:  # its port is not made yet
             continue
-        entries = shown.setdefault(vif.network_name, [])
+        entries = by_network.setdefault(vif.network_name, [])
         entries += [
             {
                 "version": 6 if ":" in address.ip_address else 4,
@@ -189,4 +189,4 @@ def addresses_of(vifs: Sequence[Vif]) -> dict[str, list[dict[str, Any]]]:
             }
             for address in vif.addresses
         ]
-    return shown
+    return by_network
