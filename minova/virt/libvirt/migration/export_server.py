@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,27 +45,32 @@ class ExportedDisk(NamedTuple):
 
 
 class _Process:
-    """A program that ends with this process, or when it is ended. Its `keys` are removed then."""
+    """A program that ends with this process, or when it is ended. Its `keys` are removed then.
+
+    Its first complaints are kept, and others dropped: anybody who connects without a key makes one, and the program never waits for a
+    reader.
+    """
 
     def __init__(self, words: Sequence[str], keys: Path, handles: Sequence[int]) -> None:
         reading, self._writing = os.pipe2(os.O_CLOEXEC)
+        self._complaints, complaining = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             self._process = subprocess.Popen(
                 ["sh", "-c", _ENDS_WITH_US, str(keys), str(reading), *words],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-                errors="replace",
+                stderr=complaining,
                 env={"LC_ALL": "C", "PATH": programs.PATH},
                 cwd="/",
                 pass_fds=(*handles, reading),
             )
         except BaseException:
             os.close(self._writing)
+            os.close(self._complaints)
             raise
         finally:
             os.close(reading)
+            os.close(complaining)
 
     def runs(self) -> bool:
         return self._process.poll() is None
@@ -73,8 +78,12 @@ class _Process:
     def end(self) -> str:
         """Returns what the program has complained about."""
         os.close(self._writing)
-        _, complaint = self._process.communicate()
-        return " ".join(complaint.split())[:1000]
+        self._process.wait()
+        complaint = b""
+        with suppress(BlockingIOError):
+            complaint = os.read(self._complaints, 4000)
+        os.close(self._complaints)
+        return " ".join(complaint.decode(errors="replace").split())[:1000]
 
 
 class _Server(NamedTuple):
