@@ -167,12 +167,19 @@ def _removal(entry: UnexpectedItem) -> Callable[[Session], None]:
 def end(
     db: Database, recovery: RecoveryState, without: Sequence[str], *, left: Sequence[str], leave_rest: bool
 ) -> None:
-    """Ends safe mode. Raises Conflict if some things are left as they are, unless `leave_rest`."""
+    """Ends safe mode. Without safe mode, accepts what is left: the present history ends only for that, since services change nothing
+    until they have reported in the new one.
+
+    Raises Conflict if some things are left as they are, unless `leave_rest`.
+    """
     if left and not leave_rest:
         raise errors.Conflict(
             f"{len(left)} of {len(recovery.things)} are left as they are, and safe mode stays on. Remove them with --remove, or end "
             "safe mode all the same with --leave-rest."
         )
+    if find(db).is_nothing:
+        print("Nothing is left to do.")
+        return
     ended = db.run(lambda session: cloud.end_safe_mode(session, recovery.row, db.now(), forced=True, without=without))
     if not ended:
         raise errors.Conflict("Safe mode has ended or begun anew meanwhile. Run this command again.")

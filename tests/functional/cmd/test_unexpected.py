@@ -115,6 +115,24 @@ def test_recovery_leaves_what_is_not_as_the_catalogue_says(operator: Operator, d
         assert session.scalars(select(models.Instance)).all() == []
 
 
+def test_bug_a_recovery_that_found_nothing_left_put_services_into_safe_mode(operator: Operator, db: Database) -> None:
+    """They change nothing until they have reported in the new history, which a store does once a minute."""
+    report(db)
+    with db.write() as session:
+        session.delete(session.get(models.UnexpectedGuest, ("a", GUEST)))
+    before = history(db)
+    printed = operator.run("--apply", noun="recovery")
+    assert f"{IMAGE}: adopted" in printed
+    assert printed.endswith("Nothing is left to do.\n")
+    operator.run("--apply", noun="recovery")
+    assert history(db) == before
+
+
+def history(db: Database) -> str:
+    with db.read() as session:
+        return session.scalars(select(models.Cloud.history)).one()
+
+
 def test_a_server_is_taken_from_one_host_at_a_time(operator: Operator, db: Database) -> None:
     report(db)
     operator.run("adopt", GUEST, "--take-from", "b", "--apply", code=1)
