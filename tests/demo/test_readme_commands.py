@@ -1,5 +1,5 @@
 """The README's two commands, in its order and in a clone that other users may not enter, as root and by sudo: `tools/check nightly` runs this, other
-runs do not.
+runs do not. MINOVA_README=whole: the second command as it stands there, which takes an hour for each user; else a selection of the tests.
 """
 
 import os
@@ -19,6 +19,8 @@ from tests.demo.test_openstack_demo import PATIENCE, ROOT, left_of
 # What once failed there, and what looks at the machine's networks, libvirtd or other users.
 SELECTION = "root_files or closed_clone or own_metadata_alone or beside_another or private_libvirtd or systemd_units or standalone"
 
+WHOLE = os.environ.get("MINOVA_README") == "whole"
+HOURS = 3 * 3600
 
 # An ordinary user who may use sudo, made for the test.
 VISITOR = "minova-visitor"
@@ -46,7 +48,7 @@ class Clone(NamedTuple):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=3 * PATIENCE,
+            timeout=HOURS if WHOLE else 3 * PATIENCE,
         )
         assert done.returncode == 0, done.stdout[-8000:]
         return done.stdout
@@ -89,10 +91,10 @@ def clone(user: str) -> Iterator[Clone]:
         yield made
 
 
-@pytest.mark.timeout(6 * PATIENCE)
+@pytest.mark.timeout(2 * HOURS if WHOLE else 6 * PATIENCE)
 def test_the_tests_pass_while_the_demo_runs(clone: Clone) -> None:
     assert "MINOVA-GUEST READY" in clone.run("tools/demo")
-    said = clone.run("tools/test", "-k", SELECTION)
+    said = clone.run("tools/test") if WHOLE else clone.run("tools/test", "-k", SELECTION)
     assert " passed" in said.splitlines()[-1]
     assert (clone.path / "build" / "flaky.txt").read_text() == ""
     # The demo's own guest is as it was.
