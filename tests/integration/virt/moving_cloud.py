@@ -190,6 +190,12 @@ class MovingGuest:
         assert len(self.kept()) == 1, self.kept()
         return self.lives()[-1]
 
+    def require_counting(self) -> Life:
+        """It runs now, whether it was started anew or not."""
+        size = len(self.log())
+        wait_for("the guest to count", lambda: "TICK " in self.log()[size:], 240)
+        return self.require_counting_on(self.lives()[-1])
+
     def require_booted(self, times: int) -> Life:
         """It was started anew, from the disk that it had."""
         wait_for(f"boot {times}", lambda: self.boots() == times, 240)
