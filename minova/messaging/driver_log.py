@@ -21,8 +21,8 @@ LOG = logging.getLogger(__name__)
 OUTAGE = Outage("The message broker", LOG, gauge="broker")
 # Seconds after the end of an outage.
 LATE = 5.0
-# Seconds in which all connections notice that the broker ends them.
-BURST = 5.0
+# Seconds in which all connections notice that the broker has ended them: an idle one notices by its heartbeat.
+BURST = 60.0
 
 _DRIVER = "oslo.messaging._drivers.impl_rabbit"
 # What the driver logs for each connection at each try, with the reason.

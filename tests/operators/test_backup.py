@@ -45,11 +45,11 @@ def test_database_is_restored_by_the_page(cloud: Cloud) -> None:
     assert first not in shown
     assert "afe mode" in controller.run("sudo -u minova minova-manage doctor").stdout
     controller(f"sudo -u minova {apply}")
+    wait_for("changes", lambda: "afe mode" not in cloud.minova("server list 2>&1"))
     cloud.are_up()
     for name, uuid in (("first", first), ("second", second)):
         server = json.loads(cloud.minova(f"server show {name} -f json"))
         assert (server["id"], server["status"]) == (uuid, "ACTIVE")
-    wait_for("changes", lambda: "afe mode" not in cloud.minova("server list 2>&1"))
     for name in ("first", "second"):
         cloud.minova(f"server delete {name} --wait")
         cloud.minova(f"image delete {name}")

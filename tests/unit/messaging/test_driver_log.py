@@ -66,6 +66,8 @@ def test_bug_stop_of_the_broker_was_a_line_for_each_end_of_a_connection(
         DRIVER.error(UNREACHABLE, ID, "127.0.0.1", 40000 + number, reason, 1)
     now = 102.0
     DRIVER.error(UNREACHABLE, ID, "127.0.0.1", 40001, "[Errno 111] ECONNREFUSED", 1)
+    now = 109.0
+    DRIVER.error(UNREACHABLE, ID, "127.0.0.1", 40001, BROKEN[-1], 1)
     now = 160.0
     # A reason of its own: no connection was open any more.
     DRIVER.error(UNREACHABLE, ID, "127.0.0.1", 40001, "EOF occurred in violation of protocol (_ssl.c:992)", 1)
