@@ -15,13 +15,15 @@ from tests.servers.private_server import free_ports
 # Nothing here runs in namespaces of its own, which not every machine of tests allows.
 BUILDAH = ("buildah", "--storage-driver=vfs")
 CHROOT = "--isolation=chroot"
+AUTHORITIES = "/authorities.crt"
 pytestmark = pytest.mark.timeout(3600)
 
 
 @pytest.fixture(scope="module")
 def container() -> Iterator[str]:
     """A container of the image. Its base is a Debian made here, because no registry of images is needed then."""
-    volumes = [f"--volume={file}:{file}:ro" for file in HOST_FILES]
+    # Not in its own place, where the package ca-certificates writes it.
+    volumes = [f"--volume={HOST_FILES[0]}:{AUTHORITIES}:ro"]
     with tempfile.TemporaryDirectory(prefix="minova-image-", dir="/var/tmp") as name:
         folder = Path(name)
         buildah = (*BUILDAH, f"--root={folder / 'storage'}", f"--runroot={folder / 'run'}")
@@ -30,7 +32,7 @@ def container() -> Iterator[str]:
         run(*buildah, "add", base, folder / "debian.tar", "/")
         run(*buildah, "commit", "--quiet", base, "localhost/debian")
         build = ("build", CHROOT, "--network=host", "--build-arg=BASE=localhost/debian", "--tag=minova", *volumes)
-        certificates = f"--env=PIP_CERT={HOST_FILES[0]}"
+        certificates = f"--env=PIP_CERT={AUTHORITIES}"
         run(*buildah, *build, certificates, "--file", ROOT / "packaging/Containerfile", ROOT)
         made = run(*buildah, "from", "localhost/minova").strip()
         try:
