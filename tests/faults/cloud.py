@@ -218,7 +218,7 @@ class Cloud:
         )
         self.asked[request.name] = count
         try:
-            made = self.conductor.create_servers(self._user(number), request=request)
+            made = self.conductor.create_servers(self.user(number), request=request)
             self.acknowledged.update(made.instance_uuids)
         except errors.ServiceUnavailable:
             if tries:
@@ -232,7 +232,7 @@ class Cloud:
         if alive:
             chosen = self.world.random.choice(sorted(alive))
             self.delete_asked.add(chosen)
-            self.conductor.delete_server(self._user(), instance_uuid=chosen)
+            self.conductor.delete_server(self.user(), instance_uuid=chosen)
 
     def act_on_one(self, kind: str) -> None:
         """A server action for any server that is or was running; one in another state refuses it."""
@@ -251,7 +251,7 @@ class Cloud:
                 known = ports.of_instance(session, instance_uuid)
             if not known:
                 raise errors.PortNotFound(f"Instance {instance_uuid} has no interface.")
-            self.conductor.delete_port(self._user(), port_id=known[0].id)
+            self.conductor.delete_port(self.user(), port_id=known[0].id)
             self.deleted_ports.add(known[0].id)
             return
         with self.db.write() as session:
@@ -262,7 +262,7 @@ class Cloud:
             arguments = interface_arguments(session, BY_KIND[kind], instance_uuid)
         if kind == RESIZE.kind:
             arguments = msgspec.to_builtins(MoveRequest(flavor=self.world.random.choice([FLAVOR, LARGER])))
-        self.conductor.start_action(self._user(), instance_uuid=instance_uuid, action=kind, arguments=arguments)
+        self.conductor.start_action(self.user(), instance_uuid=instance_uuid, action=kind, arguments=arguments)
 
     def turn_one(self, state: PowerState) -> None:
         """Any guest goes into another state by itself."""
@@ -275,7 +275,7 @@ class Cloud:
                 self.runs_by_itself.discard(uuid)
             self.drivers[host].turn(uuid, state)
 
-    def _user(self, number: int | None = None) -> RequestContext:
+    def user(self, number: int | None = None) -> RequestContext:
         """`number`: of a request that may be repeated; each other request has an ID of its own."""
         name = f"repeated-{number}" if number is not None else next(self._requests)
         return RequestContext(request_id=f"req-{name}", user_id="u", project_id="p")

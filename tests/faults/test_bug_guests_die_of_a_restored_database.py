@@ -122,7 +122,7 @@ def test_a_guest_made_since_stays_and_is_adopted(cloud: Cloud) -> None:
     assert rows(cloud)[uuid][0] == "active"
     for kind, after in (("stop", "stopped"), ("start", "active"), ("rebuild", "active")):
         act(cloud, uuid, kind, after)
-    cloud.conductor.delete_server(cloud._user(1), instance_uuid=uuid)
+    cloud.conductor.delete_server(cloud.user(1), instance_uuid=uuid)
     cloud.world.run(400.0)
     assert cloud.running() == set()
 
@@ -174,7 +174,7 @@ def test_a_guest_started_since_runs_on(cloud: Cloud) -> None:
 
 def test_a_guest_restored_from_its_deletion_since_is_not_reclaimed(cloud: Cloud) -> None:
     uuid = boot(cloud)
-    cloud.conductor.delete_server(cloud._user(1), instance_uuid=uuid)
+    cloud.conductor.delete_server(cloud.user(1), instance_uuid=uuid)
     until(cloud, lambda: rows(cloud)[uuid][0] == "soft-delete")
     cloud.back_up()
     act(cloud, uuid, "restore", "active")
@@ -203,7 +203,7 @@ def test_a_guest_deleted_since_is_missed(cloud: Cloud) -> None:
     """The restored row says that it exists, and its host does not have it."""
     uuid = boot(cloud)
     cloud.back_up()
-    cloud.conductor.delete_server(cloud._user(1), instance_uuid=uuid)
+    cloud.conductor.delete_server(cloud.user(1), instance_uuid=uuid)
     cloud.world.run(200.0)
     restore(cloud)
     assert reported(cloud)[uuid].reason == "no_guest"

@@ -50,7 +50,7 @@ def message(mover: Mover) -> str | None:
 
 
 def reset(mover: Mover) -> None:
-    mover.cloud.conductor.reset_server_state(mover.cloud._user(), instance_uuid=mover.uuid, vm_state="active")
+    mover.cloud.conductor.reset_server_state(mover.cloud.user(), instance_uuid=mover.uuid, vm_state="active")
 
 
 # -- law 3: a copy is removed only if the row's host has proven its own ----------------------------------------------------
@@ -235,7 +235,7 @@ def test_bug_a_resized_server_that_is_restored_keeps_its_move_open(tmp_path: Pat
     try:
         mover.do("resize", LARGER)
         destination = str(mover.row.host)
-        mover.cloud.conductor.delete_server(mover.cloud._user(), instance_uuid=mover.uuid)
+        mover.cloud.conductor.delete_server(mover.cloud.user(), instance_uuid=mover.uuid)
         mover.wait()
         assert (mover.row.vm_state, mover.migration().status) == ("soft-delete", "finished")
         mover.cloud.act(mover.uuid, "restore")
@@ -274,7 +274,7 @@ def test_bug_a_deletion_leaves_the_row_with_the_other_host_of_its_move(tmp_path:
         destination = str(mover.row.host)
         mover.cloud.drivers[mover.source].fail("destroy", [RuntimeError("no")] * 5)
         mover.cloud.delete_asked.add(mover.uuid)
-        mover.cloud.conductor.delete_server(mover.cloud._user(), instance_uuid=mover.uuid)
+        mover.cloud.conductor.delete_server(mover.cloud.user(), instance_uuid=mover.uuid)
         mover.wait(lambda: mover.row.vm_state == "deleted", 300.0)
         assert mover.row.host == destination
         mover.wait(lambda: mover.domains() == {}, 300.0)

@@ -60,7 +60,7 @@ def holders(cloud: Cloud) -> dict[str, int]:
 def force(cloud: Cloud, host: str, *, down: bool) -> None:
     with cloud.db.read() as session:
         uuid = session.scalar(select(Service.uuid).where(Service.host == host))
-    cloud.conductor.update_service(cloud._user(), service_uuid=str(uuid), forced_down=down)
+    cloud.conductor.update_service(cloud.user(), service_uuid=str(uuid), forced_down=down)
 
 
 def power_cut(cloud: Cloud, host: str) -> None:
@@ -77,7 +77,7 @@ def power_back(cloud: Cloud, host: str) -> None:
 
 
 def evacuate(cloud: Cloud, uuid: str, **request: object) -> None:
-    cloud.conductor.evacuate_server(cloud._user(), instance_uuid=uuid, request=EvacuationRequest(**request))  # type: ignore[arg-type]
+    cloud.conductor.evacuate_server(cloud.user(), instance_uuid=uuid, request=EvacuationRequest(**request))  # type: ignore[arg-type]
 
 
 def dead_host(folder: Path, hosts: int = 3, **overrides: object) -> tuple[Cloud, str, str]:
@@ -306,7 +306,7 @@ def test_a_deletion_frees_both_sides(tmp_path: Path, when: str) -> None:
         if when == "done":
             assert wait_until(cloud, lambda: finished(cloud, uuid), UNDISTURBED)
         cloud.delete_asked.add(uuid)
-        cloud.conductor.delete_server(cloud._user(), instance_uuid=uuid)
+        cloud.conductor.delete_server(cloud.user(), instance_uuid=uuid)
         cloud.world.run(60.0)
         assert holders(cloud) == ({} if when == "rebuilding" else {"MIGRATION": 1})
         power_back(cloud, source)
