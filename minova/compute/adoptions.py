@@ -8,6 +8,7 @@ and guests that were switched off with the host.
 """
 
 import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from functools import partial
 from itertools import count
 from typing import NamedTuple
 
+from minova import errors
 from minova.compute.instances.attempts import End, Outcome
 from minova.compute.instances.background import Background
 from minova.compute.instances.builds import Builder
@@ -69,11 +71,12 @@ class Adoptions:
         self._clock = clock
         # By which guests are started. None: it is read anew before the next one.
         self._reading: _StartsReading | None = None
+        self._reading_lock = threading.Lock()
         self._numbers = count(1)
         # Guests that ran when a process started in safe mode; None: nothing of its start is left to do.
         self._ran_at_start: frozenset[str] | None = None
-        # Guests that wait until the host is not forced down any more.
-        self._fenced: deque[Instance] = deque()
+        # Guests that wait until a conductor says that the host is not forced down.
+        self._waiting: deque[Instance] = deque()
 
     def at_start(self, ctx: RequestContext) -> None:
         """Call it before any message is served. Raises ServiceUnavailable, and the errors of the driver."""
@@ -106,14 +109,14 @@ class Adoptions:
         self._start(ctx, switched_off, fenced=host_instances.fenced)
 
     def after_fence(self, ctx: RequestContext) -> None:
-        """Start what has waited because the host was forced down, unless it is so still."""
-        if not self._fenced:
+        """Start what has waited because the host was forced down or no conductor answered, unless it is forced down still."""
+        if not self._waiting:
             return
         host_instances, domains = self._read(ctx)
         if host_instances.fenced:
             return
         self._reading = None
-        waited = [self._fenced.popleft() for _ in range(len(self._fenced))]
+        waited = [self._waiting.popleft() for _ in range(len(self._waiting))]
         switched_off = {instance.uuid for instance in self._sorted(host_instances, domains).switched_off}
         # Those that were evacuated meanwhile are not this host's any more.
         self._guest_starts.release([guest for guest in waited if guest.uuid not in switched_off])
@@ -128,7 +131,7 @@ class Adoptions:
             return
         if fenced and switched_off:
             LOG.warning("This host is forced down: %d guests are not started again before that ends", len(switched_off))
-            self._fenced.extend(switched_off)
+            self._waiting.extend(switched_off)
             self._guest_starts.hold(switched_off)
             return
         self._guest_starts.begin(ctx, switched_off, partial(self._is_wanted, ctx))
@@ -137,8 +140,10 @@ class Adoptions:
         return self._conductor.instances_of_host(ctx, host=self._host), self._driver.domains()
 
     def _read_now(self, ctx: RequestContext) -> _StartsReading:
+        # The hypervisor first: it may hang, and the word of the conductor must not be old then.
+        domains = self._driver.domains()
         at = self._clock()
-        return _StartsReading(at, *self._read(ctx))
+        return _StartsReading(at, self._conductor.instances_of_host(ctx, host=self._host), domains)
 
     def _sorted(self, host_instances: HostInstances, domains: Sequence[DomainView]) -> AdoptionPlan:
         records = self._builder.domains.records.all()
@@ -206,15 +211,21 @@ class Adoptions:
 
     def _is_wanted(self, ctx: RequestContext, instance: Instance) -> bool | None:
         """Whether the guest must still be started: meanwhile a user may have stopped or removed it, or it was evacuated. None: not
-        before the host is not forced down any more.
+        before a conductor says that the host is not forced down.
         """
-        reading = self._reading
-        if reading is None or self._clock() - reading.at > FRESH:
-            self._reading = reading = self._read_now(ctx)
+        try:
+            with self._reading_lock:
+                reading = self._reading
+                if reading is None or self._clock() - reading.at > FRESH:
+                    self._reading = reading = self._read_now(ctx)
+        except errors.ServiceUnavailable as error:
+            LOG.info("Instance %s is not started before a conductor answers: %s", instance.uuid, error)
+            self._waiting.append(instance)
+            return None
         _, host_instances, domains = reading
         if all(guest.uuid != instance.uuid for guest in self._sorted(host_instances, domains).switched_off):
             return False
         if host_instances.fenced:
-            self._fenced.append(instance)
+            self._waiting.append(instance)
             return None
         return True

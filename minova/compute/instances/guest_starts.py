@@ -103,6 +103,10 @@ class GuestStarts:
                     return may_start is not None
                 self._bases.restore(ctx, instance)
                 plugged = self._vif_plug_waiter.bound_if_lost(ctx, instance)
+                # Both may have waited for minutes.
+                may_start = is_wanted(instance)
+                if not may_start:
+                    return may_start is not None
                 run = self._driver.rescue if instance.vm_state is VmState.RESCUED else self._driver.start
                 run(plugged)
                 return True

@@ -1,11 +1,13 @@
 """What a compute adopts at its start, and at the end of safe mode."""
 
+from itertools import count
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from minova import errors
+from minova.objects.catalogue.image import Image
 from minova.objects.hosts.cloud import LOST, CloudState, CounterMark
 from minova.objects.servers.build import BuildMessage
 from minova.objects.servers.states import PowerState, TaskState, VmState
@@ -175,6 +177,40 @@ def test_bug_host_that_was_forced_down_while_starts_waited_started_its_guests(co
     assert compute.domains() == {"i": PowerState.SHUTDOWN}
     assert compute.conductor.instances["i"].vm_state is VmState.ACTIVE, "it is not reported as off"
     compute.conductor.fenced = False
+    compute.manager.heartbeat()
+    compute.run()
+    assert compute.domains() == {"i": PowerState.RUNNING}
+
+
+def test_bug_guest_that_was_evacuated_while_its_base_image_came_was_started(compute: Compute) -> None:
+    compute.boot("i")
+    compute.conductor.change("i", image=Image(id="own", os_hash_value="d1935e"))
+    switched_off(compute)
+    compute.hypervisor.lost_bases["i"] = Path("/instances/_base/d1935e")
+    compute.restart()
+    now = compute.ticks()
+
+    def fetch(check: object) -> None:
+        compute.hypervisor.lost_bases.clear()
+        compute.conductor.change("i", host="other")
+        compute.ticks = lambda: now + 300.0
+
+    compute.images.on_fetch = fetch
+    compute.run()
+    assert compute.images.fetched == ["own"]
+    assert compute.domains() == {"i": PowerState.SHUTDOWN}
+
+
+def test_bug_guests_stayed_off_after_a_long_outage_of_conductors(compute: Compute) -> None:
+    """They were reported as stopped when a conductor was back."""
+    booted_long_ago(compute)
+    now, minutes = compute.ticks(), count()
+    compute.ticks = lambda: now + next(minutes) * 60.0
+    with compute.conductor_loses("instances_of_host"):
+        compute.run()
+    compute.manager.report_changes()
+    compute.run()
+    assert compute.conductor.instances["i"].vm_state is VmState.ACTIVE
     compute.manager.heartbeat()
     compute.run()
     assert compute.domains() == {"i": PowerState.RUNNING}
