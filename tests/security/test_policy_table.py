@@ -273,9 +273,9 @@ GET /v2.0/ports/{port_id}                                 200 200 200 404 404 40
 PUT /v2.0/ports/{port_id}                                 200 200 403 404 403 403 401
 DELETE /v2.0/ports/{port_id}                              204 204 403 404 403 403 401
 GET /v2.0/quotas                                          200 403 403 403 403 403 401
-GET /v2.0/quotas/{project_id}                             200 403 403 403 403 403 401
-GET /v2.0/quotas/{project_id}/default                     200 403 403 403 403 403 401
-GET /v2.0/quotas/{project_id}/details                     200 403 403 403 403 403 401
+GET /v2.0/quotas/{project_id}                             200 200 200 403 403 403 401
+GET /v2.0/quotas/{project_id}/default                     200 200 200 403 403 403 401
+GET /v2.0/quotas/{project_id}/details                     200 200 200 403 403 403 401
 PUT /v2.0/quotas/{project_id}                             200 403 403 403 403 403 401
 DELETE /v2.0/quotas/{project_id}                          204 403 403 403 403 403 401
 GET /v2.0/networks/{network_id}/tags                      200 200 200 404 404 403 401
