@@ -189,7 +189,8 @@ class OwnerFile:
             raise HypervisorError("Which host has made the disks is not recorded")
         if entry.attempt > attempt:
             raise DisksOfAnotherHost(f"The disks are of attempt {entry.attempt} on host {entry.host}")
-        new_entry = msgspec.structs.replace(entry, host=host, attempt=attempt)
+        # An evacuation of before has succeeded: the host that it took the disks from has no claim to them any more.
+        new_entry = msgspec.structs.replace(entry, host=host, attempt=attempt, taken_from=None)
         if new_entry != entry:  # a disk that is full needs no room for what stands there
             self.write(new_entry)
         return new_entry

@@ -79,7 +79,7 @@ class OwnedFolders(GuestFolders):
         if row is None or row.host != host or entry.taken_from is None:
             return False
         previous = entry.taken_from
-        if previous.host not in {host, *self._former_hosts} or previous.attempt not in {row.attempt, UNKNOWN_ATTEMPT}:
+        if previous.host not in {host, *self._former_hosts} or previous.attempt != row.attempt:
             return False
         self.require_closed(self.folder(row.uuid) / disk_owner.ROOT_DISK, entry, host)
         LOG.warning(

@@ -243,3 +243,21 @@ def test_what_was_taken_from_whom_is_read_by_any_release(storage: Storage) -> No
     owner = disk_owner.read(storage.folder)
     assert owner is not None
     assert owner.taken_from == FormerOwner(host="dead", attempt=1)
+
+
+def test_bug_host_of_an_evacuation_of_before_took_disks_back_after_a_move(storage: Storage) -> None:
+    storage.take("one", 2)
+    with disk_owner.locked(storage.folder) as owner:
+        owner.hand_over("two", 3)
+    with pytest.raises(DisksOfAnotherHost, match="are now of host two"):
+        storage.disks.require_owner(UUID, "dead", back())
+    assert storage.owner == ("two", 3)
+
+
+def test_disks_of_an_unknown_attempt_are_not_taken_back(storage: Storage) -> None:
+    """Any server of that host could claim them, also one of a restored database."""
+    owner = DiskOwner(host="dead", attempt=disk_owner.UNKNOWN_ATTEMPT, disk=disk_owner.inode(storage.disk))
+    storage.write(msgspec.structs.replace(owner, formats={"disk": "qcow2"}))
+    storage.take("one", 2)
+    with pytest.raises(DisksOfAnotherHost, match="are now of host one"):
+        storage.disks.require_owner(UUID, "dead", back())
