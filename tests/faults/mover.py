@@ -23,7 +23,9 @@ QUIET = 60.0
 
 
 class _Patient:
-    """A conductor for users. If a request was delivered twice, the second answer may be that the request was executed before."""
+    """A conductor for users. If a request was delivered twice, the second answer may be that the request was executed before, or that a
+    server that was deleted at once is not there.
+    """
 
     def __init__(self, conductor: ConductorApi) -> None:
         self._conductor = conductor
@@ -34,6 +36,10 @@ class _Patient:
                 return getattr(self._conductor, name)(*arguments, **named)
             except errors.ServiceUnavailable as error:
                 if "executed before" not in str(error):
+                    raise
+                return None
+            except errors.NotFound:
+                if name != "delete_server":
                     raise
                 return None
 
