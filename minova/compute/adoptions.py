@@ -38,7 +38,7 @@ LOG = logging.getLogger(__name__)
 FRESH = 30.0
 
 
-class _StartsReading(NamedTuple):
+class _HostReading(NamedTuple):
     at: float
     host_instances: HostInstances
     domains: Sequence[DomainView]
@@ -70,7 +70,7 @@ class Adoptions:
         self._resumes_guests = resumes_guests
         self._clock = clock
         # By which guests are started. None: it is read anew before the next one.
-        self._reading: _StartsReading | None = None
+        self._reading: _HostReading | None = None
         self._reading_lock = threading.Lock()
         self._numbers = count(1)
         # Guests that ran when a process started in safe mode; None: nothing of its start is left to do.
@@ -80,7 +80,7 @@ class Adoptions:
 
     def at_start(self, ctx: RequestContext) -> None:
         """Call it before any message is served. Raises ServiceUnavailable, and the errors of the driver."""
-        self._reading = self._read_now(ctx)
+        self._reading = self._read(ctx)
         _, host_instances, domains = self._reading
         self._own_disks(host_instances, domains)
         adoption = self._sorted(host_instances, domains)
@@ -95,7 +95,7 @@ class Adoptions:
 
     def after_safe_mode(self, ctx: RequestContext) -> None:
         """Waits for no lock of an instance. Raises ServiceUnavailable, and the errors of the driver."""
-        host_instances, domains = self._read(ctx)
+        _, host_instances, domains = self._read(ctx)
         adoption = self._sorted(host_instances, domains)
         for message in self._attempts_to_settle(host_instances, adoption):
             self._settle_in_background(ctx, message)
@@ -112,7 +112,7 @@ class Adoptions:
         """Start what has waited because the host was forced down or no conductor answered, unless it is forced down still."""
         if not self._waiting:
             return
-        host_instances, domains = self._read(ctx)
+        _, host_instances, domains = self._read(ctx)
         if host_instances.fenced:
             return
         self._reading = None
@@ -136,14 +136,11 @@ class Adoptions:
             return
         self._guest_starts.begin(ctx, switched_off, partial(self._is_wanted, ctx))
 
-    def _read(self, ctx: RequestContext) -> tuple[HostInstances, Sequence[DomainView]]:
-        return self._conductor.instances_of_host(ctx, host=self._host), self._driver.domains()
-
-    def _read_now(self, ctx: RequestContext) -> _StartsReading:
+    def _read(self, ctx: RequestContext) -> _HostReading:
         # The hypervisor first: it may hang, and the word of the conductor must not be old then.
         domains = self._driver.domains()
         at = self._clock()
-        return _StartsReading(at, self._conductor.instances_of_host(ctx, host=self._host), domains)
+        return _HostReading(at, self._conductor.instances_of_host(ctx, host=self._host), domains)
 
     def _sorted(self, host_instances: HostInstances, domains: Sequence[DomainView]) -> AdoptionPlan:
         records = self._builder.domains.records.all()
@@ -217,7 +214,7 @@ class Adoptions:
             with self._reading_lock:
                 reading = self._reading
                 if reading is None or self._clock() - reading.at > FRESH:
-                    self._reading = reading = self._read_now(ctx)
+                    self._reading = reading = self._read(ctx)
         except errors.ServiceUnavailable as error:
             LOG.info("Instance %s is not started before a conductor answers: %s", instance.uuid, error)
             self._waiting.append(instance)

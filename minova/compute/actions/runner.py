@@ -171,10 +171,8 @@ class InstanceActions:
 
     def _report_end(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> None:
         """The caller holds the lock of the instance, so that no request of the action runs meanwhile."""
-        stored, recorded = (
-            self._results.of(instance_uuid, action_id, ctx.request_id),
-            self._recorded(ctx, instance_uuid, action_id),
-        )
+        stored = self._results.of(instance_uuid, action_id, ctx.request_id)
+        recorded = self._recorded(ctx, instance_uuid, action_id)
         result = stored or recorded
         if result is None:
             # Since it was looked at, it may have ended and been received.
