@@ -108,7 +108,7 @@ class InstanceActions:
                 instance,
                 arguments,
                 lambda step: self._confirm(ctx, instance.uuid, action_id, step),
-                has_replaced=self._results.has_replaced(instance.uuid, action_id),
+                has_replaced=self._results.has_replaced(instance.uuid, action_id, ctx.request_id),
                 note_replacing=lambda: self._results.replaces(instance.uuid),
             )
             if not self._may_begin(run):
@@ -242,7 +242,7 @@ class InstanceActions:
             except errors.StaleAttempt as error:
                 LOG.info("Instance %s is left as it is: %s", uuid, error)
                 return
-            self._results.begin(uuid, action_id, action.kind)
+            self._results.begin(uuid, action_id, ctx.request_id, action.kind)
             time_limit = min(self._time_limit, SECRET_TIMEOUT) if action.secret else self._time_limit
             try:
                 with self._progress.during(run, time_limit):

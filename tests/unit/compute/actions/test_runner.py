@@ -356,7 +356,7 @@ def test_a_rebuild_that_cannot_note_it_replaces_no_disks(tmp_path: Path, monkeyp
     assert compute.conductor.kept_disks == [True]
     assert "rebuild" not in compute.hypervisor.calls
     [(_, _, reason)] = compute.conductor.action_failures
-    assert reason.endswith("1.begun cannot be written: Input/output error")
+    assert reason.endswith("1-i.begun cannot be written: Input/output error")
     assert list(tmp_path.iterdir()) == []
 
 
