@@ -171,7 +171,8 @@ PASSING = frozenset({"HypervisorUnavailable", "GuestBusy", "ServiceUnavailable"}
 # and only this host can start it.
 _UNTIL_PASSED = frozenset({MovePhase.SHOW, MovePhase.SHOW_THERE, MovePhase.RESTORE})
 # How often a destination is asked to start the guest, before the server is in ERROR there: for about 15 minutes. The source has a copy of
-# the disks still, but may not start it: such a failure does not say that no guest runs at the destination.
+# the disks still, but may not start it: such a failure does not say that no guest runs at the destination. A source with a full disk
+# has as long to restore the guest.
 MOST_STARTS = 60
 
 
@@ -182,7 +183,9 @@ def waits(plan: MovePlan, failure: Failure) -> bool:
         # last copy.
         return plan.reverting
     if plan.phase is MovePhase.START:
-        return failure.kind in PASSING and plan.asks < MOST_STARTS
+        return failure.kind in {*PASSING, "DiskFull"} and plan.asks < MOST_STARTS
+    if plan.phase is MovePhase.RESTORE and failure.kind == "DiskFull":
+        return plan.asks < MOST_STARTS
     return plan.phase in _UNTIL_PASSED and failure.kind in PASSING
 
 

@@ -37,3 +37,11 @@ def test_bug_a_destination_that_cannot_start_the_guest_was_waited_for_without_en
     assert not waits(msgspec.structs.replace(plan, asks=MOST_STARTS), busy)
     # No other host has the server's disks then.
     assert waits(msgspec.structs.replace(plan, phase=MovePhase.RESTORE, asks=10 * MOST_STARTS), busy)
+
+
+@pytest.mark.parametrize("phase", [MovePhase.RESTORE, MovePhase.START])
+def test_bug_a_full_disk_ended_the_move_at_once(phase: MovePhase) -> None:
+    full = Failure(kind="DiskFull", details="no space")
+    plan = MovePlan(migration_uuid="m", phase=phase, asks=MOST_STARTS - 1)
+    assert waits(plan, full)
+    assert not waits(msgspec.structs.replace(plan, asks=MOST_STARTS), full)
