@@ -15,6 +15,8 @@ from minova.db.models import (
     ComputeNode,
     Instance,
     Migration,
+    Port,
+    PurgedInstance,
     RequestSpecRow,
     ResourceProvider,
     Service,
@@ -22,6 +24,7 @@ from minova.db.models import (
     TaskStep,
     UnexpectedGuest,
 )
+from minova.db.recovery import cloud
 from minova.objects.requests.request_spec import RequestSpec, Selection
 from minova.objects.servers.migration import Migration as MigrationObject
 from minova.placement import changes
@@ -96,6 +99,7 @@ def rename(
     _rename_migrations(session, renaming)
     _rename_tasks(session, renaming)
     _rename_reports(session, renaming)
+    _rename_ports(session, renaming)
     _rename_in_aggregates(session, renaming)
     # Host tables use host names as keys in many places, so they are read anew.
     changes.append(session, [changes.EVERY_NODE], now)
@@ -242,9 +246,20 @@ def _renamed_spec(spec: RequestSpec, renaming: Renaming) -> RequestSpec:
 
 
 def _rename_reports(session: Session, renaming: Renaming) -> None:
-    """What the host has unexpectedly: otherwise nothing would ever report it again under the former name."""
-    reports = update(UnexpectedGuest).where(UnexpectedGuest.host == renaming.old)
-    session.connection().execute(reports.values(host=renaming.new))
+    """What the host has unexpectedly: otherwise nothing would ever report it again under the former name. What operators have
+    decided about it follows.
+    """
+    if renaming.new == renaming.old:
+        return
+    connection = session.connection()
+    for table in (UnexpectedGuest, PurgedInstance):
+        connection.execute(update(table).where(table.host == renaming.old).values(host=renaming.new))
+    cloud.rename_host(session, renaming.old, renaming.new)
+
+
+def _rename_ports(session: Session, renaming: Renaming) -> None:
+    """The ports of its servers, and those that are held for guests without a row. Neutron keeps the name to which it has bound its ports."""
+    session.connection().execute(update(Port).where(Port.host == renaming.old).values(host=renaming.new))
 
 
 def _rename_in_aggregates(session: Session, renaming: Renaming) -> None:

@@ -210,6 +210,24 @@ def note_report(session: Session, kind: str, name: str, now: ColumnElement[float
         session.connection().execute(insert(WitnessReport).values(**values))
 
 
+def forget_reports(session: Session, host: str) -> None:
+    """Until a host of this name reports again, it counts as one that has not reported."""
+    model = WitnessReport
+    session.connection().execute(delete(model).where(model.kind == HOST, model.name == host))
+
+
+def rename_host(session: Session, old: str, new: str) -> None:
+    """Another machine may take the former name: neither counts as known to this history before it has reported."""
+    forget_reports(session, old)
+    forget_reports(session, new)
+    written = update(Cloud).where(Cloud.id == ROW).values(history_forced=Cloud.history_forced)  # locks the row
+    session.connection().execute(written)
+    without = set(session.scalars(select(Cloud.history_without).where(Cloud.id == ROW)).one() or ())
+    if old in without:
+        renamed = sorted({*without, new} - {old})
+        session.connection().execute(update(Cloud).where(Cloud.id == ROW).values(history_without=renamed))
+
+
 def reported_at(session: Session, kind: str) -> Mapping[str, float]:
     """Returns when each host or image store of this kind reported last."""
     rows = session.execute(select(WitnessReport.name, WitnessReport.reported_at).where(WitnessReport.kind == kind))

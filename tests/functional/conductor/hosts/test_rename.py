@@ -1,6 +1,7 @@
 """`minova-manage host rename`: which rows follow the name, and when it is refused."""
 
 from datetime import UTC, datetime
+from uuid import UUID
 
 import pytest
 from sqlalchemy import select, update
@@ -9,8 +10,12 @@ from minova import errors
 from minova.conductor.hosts import rename as host_rename
 from minova.conductor.hosts.rename import node_names
 from minova.db import models
+from minova.db.networks import held_ports
+from minova.db.recovery import cloud, reports
+from minova.objects.network.vif import Vif
 from minova.objects.unexpected.guest_record import GuestMark
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
+from tests.functional.conductor.network_cases import network
 
 
 def rename(harness: ConductorHarness, old: str, new: str, node: str | None = None) -> None:
@@ -86,6 +91,31 @@ def test_bug_hosts_of_a_deletion_and_unexpected_guests_kept_the_former_name(harn
     assert task.payload == {"asks": 1, "others": [["z", "z-node"], ["c", None]], "owing": ["z", "c"]}
     with harness.db.read() as session:
         assert session.scalars(select(models.UnexpectedGuest.host)).all() == ["z"]
+
+
+def test_bug_decisions_about_a_host_and_its_ports_kept_the_former_name(harness: ConductorHarness) -> None:
+    """A host that had not reported when an operator ended safe mode counted as known under its new name, though its guests had never been
+    compared with the database.
+    """
+    at, network_uuid = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None), network(harness).id
+    with harness.db.write() as session:
+        values = {"history_since": 1.0, "history_forced": True, "history_without": ["a", "c"]}
+        session.execute(update(models.Cloud).values(**values))
+        session.add(models.PurgedInstance(uuid=str(UUID(int=1)), purged_at=at, host="a"))
+        for name in ("a", "b"):
+            session.add(models.WitnessReport(kind="host", name=name, reported_at=2.0))
+        vif = Vif(port_id=str(UUID(int=2)), network_id=network_uuid, mac_address="fa:16:3e:00:00:01")
+        assert held_ports.hold(session, "g", [vif], at, "a") == []
+    silence_others(harness, "b", "c")
+    rename(harness, "a", "z", "z-node")
+    with harness.db.read() as session:
+        assert session.scalars(select(models.Cloud.history_without)).one() == ["c", "z"]
+        assert session.scalars(select(models.PurgedInstance.host)).all() == ["z"]
+        assert session.scalars(select(models.WitnessReport.name)).all() == ["b"]
+        assert session.scalars(select(models.Port.host)).all() == ["z"]
+        known = cloud.record(session, harness.db.now())
+        assert known is not None
+        assert not reports.is_known(session, known, cloud.HOST, "z")
 
 
 def test_host_that_is_up_is_refused(harness: ConductorHarness) -> None:
