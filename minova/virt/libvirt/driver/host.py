@@ -17,6 +17,7 @@ from minova.objects.hosts.cpu_times import CpuTimes
 from minova.virt.libvirt.consoles import SerialPorts, port_of
 from minova.virt.libvirt.driver.base import LibvirtBase
 from minova.virt.libvirt.host_view import HostReader, cpus_of
+from minova.virt.libvirt.migration import libvirt_files
 from minova.virt.libvirt.settings import settings_from
 from minova.virt.libvirt.storage import disk_owner
 from minova.virt.namespaces.host_routes import PROC_NET
@@ -52,6 +53,7 @@ class LibvirtHost(LibvirtBase):
         if self._real:
             self._disks.grant_access(offered.qemu_user, Path(self._conf.state_path))
             disk_owner.register_host(self._disks.path, host)
+            libvirt_files.forget_read(self._disks.path, host)
 
     def recognise(self, former_hosts: tuple[str, ...]) -> None:
         self._former_hosts = frozenset(former_hosts)

@@ -1,11 +1,15 @@
 """Files of a guest that libvirt keeps in folders of its own: read and written through libvirt, because these folders are root's."""
 
+import logging
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import libvirt
 
 from minova.virt.libvirt.guest_files import tpm_files
+from minova.virt.libvirt.storage import disk_owner
+
+LOG = logging.getLogger(__name__)
 
 _POOL_XML = "<pool type='dir'><name>{name}</name><target><path>{folder}</path></target></pool>"
 _VOLUME_XML = (
@@ -50,6 +54,21 @@ def read(connection: Any, kept: KeptFile, domain_name: str, folder: Path) -> Pat
         stream.finish()
     part.rename(path)
     return path
+
+
+def forget_read(instances_path: Path, host: str) -> None:
+    """Remove what an earlier process has read for moves from this host. libvirt has the originals, and nothing has been served since that
+    process has ended.
+    """
+    for name in sorted(BESIDE):
+        for path in (*instances_path.glob(f"*/{name}"), *instances_path.glob(f"*/{name}.part")):
+            owner = disk_owner.read(path.parent)
+            if owner is None or owner.host != host:
+                continue
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                LOG.warning("%s stays: %s", path, error)
 
 
 def remove(connection: Any, kept: KeptFile, domain_name: str) -> None:
