@@ -185,6 +185,10 @@ class ImageUnacceptable(MinovaError):
     code = 400
 
 
+class ImageWithheld(ImageUnacceptable):
+    """The image service does not give the bytes of an image any more: it was deleted or deactivated."""
+
+
 class GuestDataUnacceptable(MinovaError):
     """No config drive can hold the user data or files of a server."""
 

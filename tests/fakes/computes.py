@@ -59,6 +59,10 @@ class FakeImages:
             raise self.refuse
         return self.path
 
+    def adopt(self, image: Image, size: int, copy: Callable[[Path], None]) -> Path:
+        copy(self.path)
+        return self.path
+
 
 class FakeUploads:
     """An image service that takes what comes, or not. `uploaded`: by image, the bytes and the token."""

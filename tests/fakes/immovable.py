@@ -6,7 +6,7 @@ from typing import ClassVar, NoReturn
 
 from minova import errors
 from minova.objects.catalogue.flavor import Flavor
-from minova.objects.servers.disk_export import DiskExport, TransferKey
+from minova.objects.servers.disk_export import DiskExport, ExportedFile, TransferKey
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.live_migration import (
     GuestReport,
@@ -25,7 +25,7 @@ class Immovable:
     def has_disks(self, instance: Instance) -> bool:
         return True
 
-    def require_movable(self, instance: Instance) -> None:
+    def require_movable(self, instance: Instance, *, with_image: bool = False) -> None:
         _refuse()
 
     def export_disks(self, instance: Instance, migration_uuid: str, key: TransferKey) -> DiskExport:
@@ -44,6 +44,11 @@ class Immovable:
         check: Callable[[], None],
         *,
         before: Flavor | None = None,
+    ) -> None:
+        _refuse()
+
+    def fetch_image(
+        self, path: Path, export: DiskExport, file: ExportedFile, key: TransferKey, check: Callable[[], None]
     ) -> None:
         _refuse()
 

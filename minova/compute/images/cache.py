@@ -30,7 +30,7 @@ from minova.compute.images.tokens import ImageToken, tokens_to_try
 from minova.image_format import inspected_files, inspection
 from minova.image_format.inspection import ImageFacts
 from minova.image_tokens import SCHEME
-from minova.objects.catalogue.image import BootFile, Image
+from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.image_fitness import format_refused
 from minova.private_files import make_folder, sync_folder
 from minova.virt.disk_space import disk_full, require_room
@@ -170,14 +170,30 @@ class ImageCache:
         image, if it has any, are in the cache, too.
         """
         for each in image.boot_files:
-            self._file_of(_as_raw(each), check, None if token is None else token.for_image(each.id))
+            self._file_of(each.as_image(), check, None if token is None else token.for_image(each.id))
         return self._file_of(image, check, token)
+
+    def adopt(self, image: Image, size: int, copy: Callable[[Path], None]) -> Path:
+        _require_format(image)
+        if image.size not in {None, size}:
+            raise errors.ImageUnacceptable(f"Image {image.id}: {image.size} bytes expected, {size} are there")
+        return self._cached(image, lambda part: self._copy(part, image, size, copy))
+
+    def _copy(self, part: Path, image: Image, size: int, copy: Callable[[Path], None]) -> None:
+        self._require_room(size)
+        part.touch()
+        mode = part.stat().st_mode
+        copy(part)
+        part.chmod(mode)
+        found = _digest_of(part, image)
+        if found != image.os_hash_value:
+            raise errors.ImageUnacceptable(
+                f"Image {image.id}: {image.os_hash_algo} expected {image.os_hash_value}, got {found}"
+            )
 
     def _file_of(self, image: Image, check: Callable[[], None], token: ImageToken | None) -> Path:
         digest = _digest(image)
-        refused = format_refused(image.disk_format, image.container_format or "bare")
-        if refused:
-            raise errors.ImageUnacceptable(f"Image {image.id}: {refused}")
+        _require_format(image)
         fetch = self._join(image, digest, token)
         try:
             while not fetch.done.wait(CHECK_INTERVAL):
@@ -213,7 +229,7 @@ class ImageCache:
 
     def _run(self, fetch: _Fetch, image: Image, digest: str) -> None:
         try:
-            fetch.path = self._cached(fetch, image, digest)
+            fetch.path = self._cached(image, lambda part: self._download(fetch, part, image))
         except BaseException as error:  # noqa: BLE001  - the builds that wait raise it
             fetch.error = error
         with self._lock:
@@ -222,7 +238,9 @@ class ImageCache:
                 del self._fetches[digest, image.id]
         fetch.done.set()
 
-    def _cached(self, fetch: _Fetch, image: Image, digest: str) -> Path:
+    def _cached(self, image: Image, bring: Callable[[Path], None]) -> Path:
+        """Returns the file in the cache. If it is not there, `bring` writes the bytes of the image, checked by their digest."""
+        digest = _digest(image)
         path: Path = self.folder / digest
         with disk_full(f"Image {image.id} cannot be kept in {self.folder}"):
             make_folder(self.folder)
@@ -231,7 +249,7 @@ class ImageCache:
                 if mark is not None:
                     mark.require_served(image)
                 if not self._holds(path, mark, image):
-                    self._download(fetch, path, image)
+                    self._bring(path, image, bring)
                 mark_file(path).touch()  # it was requested now: see `sweep`
                 return path
 
@@ -245,10 +263,9 @@ class ImageCache:
         except FileNotFoundError:
             return False
         if mark is None or not mark.is_of(path) or image.size not in {None, size}:
-            with path.open("rb") as file:
-                if hashlib.file_digest(file, image.os_hash_algo or ALGORITHMS[0]).hexdigest() != path.name:
-                    LOG.warning("Cached image %s was changed on disk (%d bytes): it is fetched again", path, size)
-                    return False
+            if _digest_of(path, image) != path.name:
+                LOG.warning("Cached image %s was changed on disk (%d bytes): it is fetched again", path, size)
+                return False
             mark = None
         facts = mark.facts(image.disk_format) if mark is not None else None
         if facts is None:
@@ -257,12 +274,10 @@ class ImageCache:
             inspected_files.remember(path, facts)
         return True
 
-    # -- download --------------------------------------------------------------------------------------------------
-
-    def _download(self, fetch: _Fetch, path: Path, image: Image) -> None:
+    def _bring(self, path: Path, image: Image, bring: Callable[[Path], None]) -> None:
         part = path.with_name(f"{path.name}.part")
         try:
-            self._with_retries(fetch, image, lambda: self._try(fetch, part, image))
+            bring(part)
             facts = self._accepted(part, path, image)
             part.rename(path)
         finally:
@@ -270,6 +285,11 @@ class ImageCache:
         _write_mark(path, facts)
         sync_folder(path.parent)
         LOG.info("Image %s is cached: %d bytes", image.id, path.stat().st_size)
+
+    # -- download --------------------------------------------------------------------------------------------------
+
+    def _download(self, fetch: _Fetch, part: Path, image: Image) -> None:
+        self._with_retries(fetch, image, lambda: self._try(fetch, part, image))
 
     def _accepted(self, part: Path, path: Path, image: Image) -> ImageFacts:
         """Returns what is in the checked bytes. Raises ImageUnacceptable, and records the refusal in the mark, if they
@@ -376,10 +396,10 @@ class ImageCache:
         if status == 200:
             return
         if status in {404, 410}:
-            raise errors.ImageUnacceptable(f"Image {image.id} is not at the image service (HTTP {status})")
+            raise errors.ImageWithheld(f"Image {image.id} is not at the image service (HTTP {status})")
         if status == 403 and not self._password and any(token.value for token in tuple(fetch.tokens)):
             # The token was accepted; the image may not be downloaded.
-            raise errors.ImageUnacceptable(f"Image {image.id} has been deactivated")
+            raise errors.ImageWithheld(f"Image {image.id} has been deactivated")
         if status in {401, 403}:
             raise errors.ServiceUnavailable(
                 f"The image service refuses image {image.id} (HTTP {status}): {self._advice(fetch)}"
@@ -418,9 +438,16 @@ def _digest(image: Image) -> str:
     return str(image.os_hash_value)
 
 
-def _as_raw(boot_file: BootFile) -> Image:
-    """QEMU loads a kernel or a ramdisk as it is, whatever format the image service names (aki, ari)."""
-    return Image(**msgspec.structs.asdict(boot_file), disk_format="raw", container_format="bare")
+def _require_format(image: Image) -> None:
+    """Raises ImageUnacceptable for a format that is not served."""
+    refused = format_refused(image.disk_format, image.container_format or "bare")
+    if refused:
+        raise errors.ImageUnacceptable(f"Image {image.id}: {refused}")
+
+
+def _digest_of(path: Path, image: Image) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, image.os_hash_algo or ALGORITHMS[0]).hexdigest()
 
 
 def locked(folder: Path, digest: str) -> contextlib.AbstractContextManager[object]:

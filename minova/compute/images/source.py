@@ -27,9 +27,15 @@ class ImageSource(Protocol):
 
     def fetch(self, image: Image, check: Callable[[], None] = ..., token: ImageToken | None = ...) -> Path:
         """Returns the file of the checked image. Raises ImageUnacceptable, DiskFull or ServiceUnavailable if it cannot
-        be had.
+        be had, ImageWithheld if the image service does not have it any more.
 
         While it waits it calls `check` repeatedly; an exception of `check` ends the wait. `token` is used for a
         download.
+        """
+        ...
+
+    def adopt(self, image: Image, size: int, copy: Callable[[Path], None]) -> Path:
+        """Returns the file of the checked image, for one that another host has, with this size. Calls `copy` with a path, at which it
+        writes the bytes, unless the image is here. Raises ImageUnacceptable if they are others, DiskFull, and the errors of `copy`.
         """
         ...

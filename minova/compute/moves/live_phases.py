@@ -8,7 +8,7 @@ import msgspec
 from minova import errors
 from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
 from minova.compute.moves.move_records import MoveRecords
-from minova.compute.moves.phases import CancelCheck, MoveImages, Phase, Reported
+from minova.compute.moves.phases import CancelCheck, MoveImages, Phase, Reported, require_served
 from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
@@ -86,14 +86,18 @@ class LivePhases:
         tracker = self._nodes.tracker(move.migration.dest_node or "")
         with tracker.move_claim(ctx, move.instance, move.migration, move.limits):
             self._driver.check_live(_fitted(move), move.live_source, block=move.block)
-            self._images.fetch(ctx, move.instance, check)
+            try:
+                self._images.fetch(ctx, move.instance, check)
+            except errors.ImageWithheld as error:
+                assert move.instance.image is not None
+                require_served(move.instance.image, move.live_source.export, error)
         return PhaseResult()
 
     def _prepare(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         assert move.live_source is not None
         assert move.key is not None
         migration = move.migration
-        path = self._images.fetch(ctx, move.instance, check)
+        path = self._images.fetch_here(ctx, move.instance, move.live_source.export, move.key, check)
         destination = self._driver.prepare_live(
             _fitted(move), migration.dest_node or "", migration.attempt, move.live_source, move.key, path, check
         )

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -20,6 +20,8 @@ from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.actions.power_rules import ON
 from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.disk_export import DiskExport, TransferKey
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.live_migration import GuestSide
 from minova.objects.servers.migration import Migration
@@ -58,7 +60,7 @@ class MoveImages:
         self._images = images
 
     def fetch(self, ctx: RequestContext, instance: Instance, check: CancelCheck) -> Path | None:
-        """Returns the image of the instance in the cache of this host; None: its disks need none."""
+        """Returns the image of the instance in the cache of this host; None: its disks need none. Raises as `ImageSource.fetch`."""
         image = instance.image
         if image is None or not self._driver.needs_image():
             return None
@@ -69,6 +71,42 @@ class MoveImages:
             image.id,
         )
         return self._images.fetch(image, check, token)
+
+    def fetch_here(
+        self, ctx: RequestContext, instance: Instance, export: DiskExport, key: TransferKey, check: CancelCheck
+    ) -> Path | None:
+        """As `fetch`; what the image service does not give any more comes from the source. The file of an image on which no disk is
+        based may be missing.
+        """
+        try:
+            return self.fetch(ctx, instance, check)
+        except errors.ImageWithheld as error:
+            assert instance.image is not None
+            require_served(instance.image, export, error)
+            LOG.warning("Instance %s brings its image along from %s: %s", instance.uuid, export.host, error)
+            return self._adopt(instance.image, export, key, check)
+
+    def _adopt(self, image: Image, export: DiskExport, key: TransferKey, check: CancelCheck) -> Path | None:
+        files = {file.name: file for file in export.images}
+        path = None
+        for each in _needed(image, export):
+            file = files[each.os_hash_value or ""]
+            copy = lambda part, file=file: self._driver.fetch_image(part, export, file, key, check)  # noqa: E731
+            path = self._images.adopt(each, file.size, copy)
+        return None if path is None else path.with_name(image.os_hash_value or "")
+
+
+def require_served(image: Image, export: DiskExport, withheld: errors.ImageWithheld) -> None:
+    """Raises `withheld` unless the source serves what the disks of the guest need of its image."""
+    served = {file.name for file in export.images}
+    if any(each.os_hash_value not in served for each in _needed(image, export)):
+        raise withheld
+
+
+def _needed(image: Image, export: DiskExport) -> Iterator[Image]:
+    yield from (each.as_image() for each in image.boot_files)
+    if export.based is not False:
+        yield image
 
 
 class ColdPhases:
@@ -118,8 +156,13 @@ class ColdPhases:
             raise errors.HardwareNotOffered(f"The hypervisor of {self._host} does not move guests")
         tracker = self._nodes.tracker(move.migration.dest_node or "")
         with tracker.move_claim(ctx, move.instance, move.migration, move.limits):
-            if not _is_local(move.migration):
+            if _is_local(move.migration):
+                return PhaseResult()
+            try:
                 self._images.fetch(ctx, move.instance, check)
+            except errors.ImageWithheld as error:
+                LOG.warning("The source must serve the image of instance %s, too: %s", move.instance.uuid, error)
+                return PhaseResult(lacks_image=True)
         return PhaseResult()
 
     def _export(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
@@ -128,7 +171,7 @@ class ColdPhases:
         if _is_local(move.migration):
             self._require_memory_fits(move)
         else:
-            self._driver.require_movable(move.instance)
+            self._driver.require_movable(move.instance, with_image=move.lacks_image)
         if self._driver.power_state(uuid) in ON:
             timeout = shutdown_timeout(move.instance, self._conf.shutdown_timeout)
             if not self._shut_down(uuid, timeout, check):
@@ -164,7 +207,7 @@ class ColdPhases:
         assert move.key is not None
         # Fitted to the new size, as the row will have it.
         instance = msgspec.structs.replace(move.instance, flavor=migration.new_flavor)
-        path = self._images.fetch(ctx, move.instance, check)
+        path = self._images.fetch_here(ctx, move.instance, move.export, move.key, check)
         self._driver.import_disks(
             instance, migration.attempt, move.export, move.key, path, check, before=migration.old_flavor
         )

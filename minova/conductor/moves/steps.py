@@ -217,6 +217,8 @@ class MoveSteps(MovePhasesApi):
         if result.live_destination is not None:
             changed["live_source"] = None  # the destination has used it
         following = _after_success(move)
+        if move.plan.phase is MovePhase.CLAIM:
+            changed["lacks_image"] = result.lacks_image
         if move.plan.phase is MovePhase.MIGRATE:
             following = live_plan.after_leaving(handing_over=result.handing_over)
         if move.plan.phase is MovePhase.LOOK:

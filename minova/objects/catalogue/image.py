@@ -16,6 +16,10 @@ class BootFile(msgspec.Struct, frozen=True, kw_only=True):
     os_hash_algo: str | None = None
     os_hash_value: str | None = None
 
+    def as_image(self) -> "Image":
+        """QEMU loads the file as it is, whatever format the image service names (aki, ari)."""
+        return Image(**msgspec.structs.asdict(self), disk_format="raw", container_format="bare")
+
 
 class Image(msgspec.Struct, frozen=True, kw_only=True):
     """`size` and `virtual_size` are bytes; `min_ram` is MB and `min_disk` GB, as in the Image API.

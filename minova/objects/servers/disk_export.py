@@ -65,6 +65,8 @@ class DiskExport(msgspec.Struct, frozen=True, kw_only=True):
     - `addresses`: of the guest's devices, which it keeps.
     - `base`: the digest of the image on which the root disk is based; None: it has none, or the source does not say.
     - `based`: whether the root disk is based on an image; None: the source does not say.
+    - `images`: what the guest has of its image: the base of its root disk, its kernel and its ramdisk, named by their digests. For a
+      destination to which the image service does not give them any more.
     - `secrets`: {kind: mark} of the secrets that open disks and TPM; empty: the source does not know.
     """
 
@@ -80,4 +82,5 @@ class DiskExport(msgspec.Struct, frozen=True, kw_only=True):
     addresses: PciAddresses | None = None
     base: FileName | None = None
     based: bool | None = None
+    images: Annotated[tuple[ExportedFile, ...], Meta(max_length=8)] = ()
     secrets: Annotated[dict[Annotated[str, Meta(pattern=r"\A[a-z]{1,16}\Z")], SecretMark], Meta(max_length=8)] = {}

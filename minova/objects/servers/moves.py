@@ -142,6 +142,7 @@ class MoveMessage(msgspec.Struct, frozen=True, kw_only=True):
     `export`: what the source serves, for `import`. `key`: of the transfer of this move alone.
     `live_source`, `live_destination`: what the two hosts have said about a guest that migrates live.
     `block`: whether its disks are copied; None: unless both hosts have them.
+    `lacks_image`: the image service does not give the server's image to the destination: `export` must serve it.
     `availability_zone`: of the host, for a guest with a config drive; empty: the default zone.
     `round`: see `PhaseKey`.
     """
@@ -155,6 +156,7 @@ class MoveMessage(msgspec.Struct, frozen=True, kw_only=True):
     live_source: LiveSource | None = None
     live_destination: LiveDestination | None = None
     block: bool | None = None
+    lacks_image: bool = False
     availability_zone: str = ""
     round: Count | None = None
 
@@ -173,7 +175,7 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     """How a phase ended on its host. `failure` None: with success; else it is for administrators, and `kind` is one of
     `objects/servers/failures.py`.
 
-    `export`, `live_source`, `live_destination`: see `MoveMessage`. `power_state`: of the guest on this host, if it is known.
+    `export`, `live_source`, `live_destination`, `lacks_image`: see `MoveMessage`. `power_state`: of the guest on this host, if it is known.
     `guest`: what the host has of the guest, if it was asked for that, or if the guest could not arrive. `handing_over`: the guest
     stands still at the source, and libvirt has yet to end it there.
     """
@@ -184,6 +186,7 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     live_destination: LiveDestination | None = None
     guest: GuestReport | None = None
     handing_over: bool = False
+    lacks_image: bool = False
     failure: Reason | None = None
     kind: Line = ""
 

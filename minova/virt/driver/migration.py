@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from minova.objects.catalogue.flavor import Flavor
-from minova.objects.servers.disk_export import DiskExport, TransferKey
+from minova.objects.servers.disk_export import DiskExport, ExportedFile, TransferKey
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.live_migration import (
     GuestReport,
@@ -40,9 +40,10 @@ class MigrationDriver(Protocol):
 
     # -- cold ----------------------------------------------------------------------------------------------------------
 
-    def require_movable(self, instance: Instance) -> None:
+    def require_movable(self, instance: Instance, *, with_image: bool = False) -> None:
         """Raises ImageUnacceptable if each destination of the guest would refuse its disks, HypervisorError if some of its writes would be
-        lost. Called before the guest is shut down.
+        lost. `with_image`: also ImageUnacceptable unless this host can serve what the guest has of its image. Called before the guest is
+        shut down.
         """
         ...
 
@@ -73,11 +74,17 @@ class MigrationDriver(Protocol):
         fetched again. Files of an earlier attempt on this host are replaced.
 
         `check` is called several times a second; an exception of it ends the copy. `image_path`: as in `prepare`; its sweep must
-        wait until this returns. `before`: the flavor of the disks at the source; None: the instance's.
+        wait until this returns. The file may be missing if no disk is based on it; kernel and ramdisk are beside it. `before`: the flavor of the disks at the source; None: the instance's.
 
         Raises HardwareNotOffered if this host cannot run the guest, HypervisorError if a file is not one that this guest can have,
         DiskFull, DisksOfAnotherHost if a later attempt has made the disks, SavedMemoryKept if its saved memory does not fit the flavor.
         """
+        ...
+
+    def fetch_image(
+        self, path: Path, export: DiskExport, file: ExportedFile, key: TransferKey, check: Callable[[], None]
+    ) -> None:
+        """Fetch one of `export.images`. The caller checks the bytes. `check`: as in `import_disks`."""
         ...
 
     def define_moved(

@@ -10,7 +10,7 @@ from oslo_config import cfg
 from minova import errors
 from minova.objects.actions.power_rules import OFF
 from minova.objects.catalogue.flavor import Flavor
-from minova.objects.servers.disk_export import DiskExport, TransferKey
+from minova.objects.servers.disk_export import DiskExport, ExportedFile, TransferKey
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.live_migration import (
     GuestReport,
@@ -55,7 +55,7 @@ class FakeMigration(FakePower):
         """Fake guests have no disks: their record stands for them."""
         return self.guest_side(instance.uuid).side is not GuestSide.ABSENT
 
-    def require_movable(self, instance: Instance) -> None:
+    def require_movable(self, instance: Instance, *, with_image: bool = False) -> None:
         """Fake guests have no disks."""
 
     def export_disks(self, instance: Instance, migration_uuid: str, key: TransferKey) -> DiskExport:
@@ -82,6 +82,11 @@ class FakeMigration(FakePower):
     ) -> None:
         self._begin("import_disks")
         check()
+
+    def fetch_image(
+        self, path: Path, export: DiskExport, file: ExportedFile, key: TransferKey, check: Callable[[], None]
+    ) -> None:
+        """Fake guests have no image."""
 
     def define_moved(
         self, instance: Instance, node: str, attempt: int, data: GuestData = NO_DATA, *, stayed_off: bool = False

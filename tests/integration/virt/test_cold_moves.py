@@ -117,6 +117,18 @@ def test_a_guest_moves_and_returns_with_all_that_it_has_written(sides: tuple[Sid
     assert one.driver.domains()[0].attempt == 3
 
 
+def test_a_source_serves_the_image_below_the_disk(sides: tuple[Side, Side], tmp_path: Path) -> None:
+    one, two = sides
+    guest, secret, fetched = instance(), key(), tmp_path / "fetched"
+    one.driver.prepare(guest, one.node, 1, one.image)
+    one.driver.require_movable(guest, with_image=True)
+    export = one.driver.export_disks(guest, MOVE, secret)
+    (file,) = export.images
+    two.driver.fetch_image(fetched, export, file, secret, never)
+    assert fetched.read_bytes() == one.image.read_bytes()
+    one.driver.stop_export(MOVE)
+
+
 def small(side: Side, **more: Any) -> Instance:
     """A guest that has never run, so that its test is fast."""
     guest = instance(**more)

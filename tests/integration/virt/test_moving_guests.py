@@ -149,3 +149,23 @@ def test_a_guest_moves_cold_and_is_resized(make_moving_cloud: Callable[..., Movi
         require_groups(guest)
         # What goes along: the log of the console.
         assert f"MINOVA-GUEST BOOTS {number + 1}\n" in guest.log()
+
+
+def test_a_guest_whose_image_was_deleted_moves(make_moving_cloud: Callable[..., MovingCloud]) -> None:
+    """Its disk is on top of the image, which comes along from the source."""
+    guest = make_moving_cloud().boot(network="none")
+    cloud, cli, life = guest.cloud, guest.cloud.cli, guest.lives()[-1]
+    cli("image", "delete", "guest")
+    guest.migrate_live()
+    guest.require_counting_on(life)
+    guest.require_only(guest.host)
+    # The host to which it returns has forgotten the image.
+    left = cloud.other(guest.host)
+    for path in (cloud.hosts[left].folder / "_base").glob("[0-9a-f]*"):
+        path.unlink()
+    cli("server", "migrate", "--wait", guest.uuid)
+    cloud.deployment.wait_status(guest.uuid, "VERIFY_RESIZE")
+    assert guest.host == left
+    guest.require_booted(2)
+    cli("server", "migration", "confirm", guest.uuid)
+    wait_for("nothing to be left", lambda: guest.is_only(left))

@@ -1,6 +1,6 @@
 """Moves of guests that are off: their files go over, and the domain is defined anew."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,11 @@ from minova.virt.libvirt.driver.secrets import tpm_version_now
 from minova.virt.libvirt.guest_files import tpm_files
 from minova.virt.libvirt.guest_state import jobs, saved_memory
 from minova.virt.libvirt.host import lookup
-from minova.virt.libvirt.migration import arrivals, libvirt_files
+from minova.virt.libvirt.migration import arrivals, file_fetch, libvirt_files
 from minova.virt.libvirt.migration.export_server import ExportServers
 from minova.virt.libvirt.migration.file_bounds import FileBounds
 from minova.virt.libvirt.migration.libvirt_files import MEMORY, VARIABLES
-from minova.virt.libvirt.migration.moving_disks import MovingDisks
+from minova.virt.libvirt.migration.moving_disks import MovingDisks, ServedFile
 from minova.virt.libvirt.settings import export_ports_of
 from minova.virt.libvirt.storage.disk_images import BaseImage
 from minova.virt.libvirt.storage.disk_owner import DiskOwner
@@ -42,9 +42,11 @@ class ColdMigration(LibvirtDomains):
         # Files that are there only to be served, by migration.
         self._staged: dict[str, tuple[Path, ...]] = {}
 
-    def require_movable(self, instance: Instance) -> None:
+    def require_movable(self, instance: Instance, *, with_image: bool = False) -> None:
         if self._real:
             self._moving.require_movable(instance, self._ready().host)
+            if with_image:
+                self._moving.require_image(instance)
             self._snapshots.require_none_kept(instance.uuid, self._ready().host)
 
     def export_disks(self, instance: Instance, migration_uuid: str, key: TransferKey) -> DiskExport:
@@ -61,31 +63,33 @@ class ColdMigration(LibvirtDomains):
             xml = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
             kept = self._kept_by_libvirt(connection, instance, domain, xml)
             self._staged[migration_uuid] = kept
-        files = self._moving.files(instance, kept)
-        served = [each for _, each in files]
-        port = self._exports.start(migration_uuid, key, served, self._disks.program_group)
-        owner = self._moving.shown(instance.uuid, migration_uuid)
-        export = self._export_of(instance.uuid, owner, port, [file for file, _ in files], xml)
+        export, owner = self._served(instance, migration_uuid, key, self._moving.files(instance, kept), xml)
         size = {"memory_mb": instance.flavor.memory_mb, "vcpus": instance.flavor.vcpus}
         return msgspec.structs.replace(export, addresses=owner.addresses, **size)
 
-    def _export_of(
-        self, instance_uuid: str, owner: DiskOwner, port: int, files: Iterable[ExportedFile], xml: str
-    ) -> DiskExport:
-        """Returns what a destination needs of the files at this port, whether the guest runs or not. `xml`: of its domain."""
-        base = self._disks.base_digest(instance_uuid)
-        return DiskExport(
+    def _served(
+        self, instance: Instance, migration_uuid: str, key: TransferKey, files: Sequence[ServedFile], xml: str
+    ) -> tuple[DiskExport, DiskOwner]:
+        """Serve the files, and what the guest has of its image, whether it runs or not. `xml`: of its domain."""
+        images = self._moving.image_files(instance)
+        served = [each for _, each in (*files, *images)]
+        port = self._exports.start(migration_uuid, key, served, self._disks.program_group)
+        owner = self._moving.shown(instance.uuid, migration_uuid)
+        base = self._disks.base_digest(instance.uuid)
+        export = DiskExport(
             host=owner.host,
             attempt=owner.attempt,
             shown=owner.shown,
             address=str(self._conf.my_ip),
             port=port,
-            files=tuple(files),
+            files=tuple(file for file, _ in files),
             drive_is_cd=owner.drive_is_cd,
             base=base,
             based=base is not None,
-            secrets=self._secrets.marks(instance_uuid, kinds_of(xml)),
+            images=tuple(file for file, _ in images),
+            secrets=self._secrets.marks(instance.uuid, kinds_of(xml)),
         )
+        return export, owner
 
     def stop_export(self, migration_uuid: str) -> None:
         self._exports.stop(migration_uuid)
@@ -115,11 +119,16 @@ class ColdMigration(LibvirtDomains):
             bounds = FileBounds(instance, None, before)
             self._moving.fetch_beside(instance.uuid, attempt, export, key, bounds, check)
         else:
-            base = None if image_path is None else BaseImage.of(instance, image_path)
+            base = BaseImage.if_there(instance, image_path)
             bounds = FileBounds(instance, base, before)
             self._moving.fetch(instance, self._ready().host, attempt, export, key, base, bounds, check)
             self._disks.make_boot_files(instance, image_path)
         self._require_own_memory(instance, attempt)
+
+    def fetch_image(
+        self, path: Path, export: DiskExport, file: ExportedFile, key: TransferKey, check: Callable[[], None]
+    ) -> None:
+        file_fetch.fetch(path, export, file, key, lambda part: None, check)
 
     def _require_own_memory(self, instance: Instance, attempt: int) -> None:
         """Raises HypervisorError if what has come as saved memory belongs to another guest: while the move can still end at the source."""

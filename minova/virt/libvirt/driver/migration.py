@@ -73,10 +73,7 @@ class LibvirtMigration(ColdMigration):
             xml = domain.XMLDesc(_MIGRATABLE)
             inactive = domain.XMLDesc(_MIGRATABLE | libvirt.VIR_DOMAIN_XML_INACTIVE)
             sizes = {Path(path).name: domain.blockInfo(target)[0] for path, target in targets_of(xml).items()}
-        files = self._moving.files_beside(instance)
-        owner = self._moving.shown(instance.uuid, migration_uuid)
-        port = self._exports.start(migration_uuid, key, [served for _, served in files], self._disks.program_group)
-        export = self._export_of(instance.uuid, owner, port, [file for file, _ in files], xml)
+        export, _ = self._served(instance, migration_uuid, key, self._moving.files_beside(instance), xml)
         return LiveSource(xml=xml, inactive_xml=inactive, cpu_xml=cpu_of(xml), sizes=sizes, export=export)
 
     def check_live(self, instance: Instance, source: LiveSource, *, block: bool | None) -> None:
@@ -118,7 +115,7 @@ class LibvirtMigration(ColdMigration):
         if not shared:
             targets = {Path(path).name: target for path, target in targets_of(source.xml).items()}
             formats = disk_formats_of(source.xml, instance.uuid)
-            base = None if image_path is None else BaseImage.of(instance, image_path)
+            base = BaseImage.if_there(instance, image_path)
             self._moving.make_targets(instance, host, attempt, source, formats, key, base, check)
             copied = tuple(targets[name] for name in source.sizes)
             self._disks.make_boot_files(instance, image_path)

@@ -6,6 +6,7 @@ INSTANCES/UUID/NAME         complete
 """
 
 import logging
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -30,6 +31,8 @@ from minova.virt.libvirt.storage.disks import DRIVE, Disks, WriteDrive, named_di
 from minova.virt.libvirt.xml.secrets_xml import kinds_of
 
 LOG = logging.getLogger(__name__)
+# What a destination is told of a file, and what is served.
+ServedFile = tuple[ExportedFile, ExportedDisk]
 _LOGS = (console_logs.NAME, console_logs.PREVIOUS)
 
 
@@ -39,7 +42,7 @@ class MovingDisks:
 
     # -- source --------------------------------------------------------------------------------------------------------
 
-    def files(self, instance: Instance, more: tuple[Path, ...] = ()) -> tuple[tuple[ExportedFile, ExportedDisk], ...]:
+    def files(self, instance: Instance, more: tuple[Path, ...] = ()) -> tuple[ServedFile, ...]:
         """Returns the files to serve: the disks, except the config drive, the console logs, and `more`."""
         folder = self._disks.folder(instance.uuid)
         formats = disk_owner.written_formats(folder)
@@ -47,14 +50,30 @@ class MovingDisks:
         logs = [path for path in (folder / name for name in _LOGS) if path.exists()]
         return tuple(self._files([*disks, *logs, *more], formats))
 
-    def files_beside(self, instance: Instance) -> tuple[tuple[ExportedFile, ExportedDisk], ...]:
+    def files_beside(self, instance: Instance) -> tuple[ServedFile, ...]:
         """Returns the files of a running guest to serve: those that libvirt does not copy in a live migration."""
         folder = self._disks.folder(instance.uuid)
         drive = [folder / DRIVE] if instance.config_drive and disk_owner.drive_is_cd(folder) else []
         logs = [path for path in (folder / name for name in _LOGS) if path.exists()]
         return tuple(self._files([*drive, *logs], disk_owner.written_formats(folder)))
 
-    def _files(self, paths: list[Path], formats: dict[str, str]) -> Iterator[tuple[ExportedFile, ExportedDisk]]:
+    def image_files(self, instance: Instance) -> tuple[ServedFile, ...]:
+        """Returns what is here of the guest's image, to serve under the digests: see `DiskExport.images`."""
+        return tuple(
+            (ExportedFile(name=digest, export=digest, size=path.stat().st_size), ExportedDisk(digest, path))
+            for digest, path in self._disks.image_files(instance).items()
+            if os.access(path, os.R_OK)
+        )
+
+    def require_image(self, instance: Instance) -> None:
+        """Raises ImageUnacceptable if a file that the guest has of its image cannot be served."""
+        for path in self._disks.image_files(instance).values():
+            if not os.access(path, os.R_OK):
+                raise ImageUnacceptable(
+                    f"Instance {instance.uuid} needs {path}, which cannot be read, and the image service does not have it any more"
+                )
+
+    def _files(self, paths: list[Path], formats: dict[str, str]) -> Iterator[ServedFile]:
         for path in paths:
             self._disks.take_back(path)
             self._disks.share_written(path)

@@ -76,6 +76,14 @@ def of(folder: Path, image: Image | None, *, rescue: bool) -> BootFiles | None:
     return BootFiles(kernel, ramdisk if image.ramdisk is not None else None)
 
 
+def by_digest(folder: Path, image: Image | None) -> dict[str, Path]:
+    """Returns {digest: file} of those that the image has."""
+    if image is None:
+        return {}
+    made = zip(_paths(folder, rescue=False), (image.kernel, image.ramdisk), strict=True)
+    return {each.os_hash_value: path for path, each in made if each is not None and each.os_hash_value}
+
+
 def _paths(folder: Path, rescue: bool) -> tuple[Path, Path]:
     end = _RESCUE if rescue else ""
     return folder / f"{KERNEL}{end}", folder / f"{RAMDISK}{end}"

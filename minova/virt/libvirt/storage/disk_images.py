@@ -52,6 +52,11 @@ class BaseImage(msgspec.Struct, frozen=True, kw_only=True):
             raise ImageUnacceptable(f"Image {image.id} does not fit flavor {flavor.name}: {'; '.join(reasons)}")
         return cls(path=path.absolute(), disk_format=facts.disk_format, virtual_size=facts.virtual_size)
 
+    @classmethod
+    def if_there(cls, instance: Instance, path: Path | None) -> "BaseImage | None":
+        """As `of`; None if there is no such file."""
+        return None if path is None or not path.exists() else cls.of(instance, path)
+
 
 # Yields the path for a file in the making.
 NewFile = Callable[[Path], AbstractContextManager[Path]]

@@ -400,6 +400,14 @@ class Disks(OwnedFolders):
         base = self._base(instance_uuid)
         return None if base is None or base.exists() else base
 
+    def image_files(self, instance: Instance) -> dict[str, Path]:
+        """Returns {digest: file} of what the guest has of its image: the base of its root disk, its kernel and its ramdisk."""
+        base = self._base(instance.uuid)
+        made = boot_files.by_digest(self.folder(instance.uuid), instance.image)
+        for path in made.values():
+            self._qemu.take_back(path)
+        return made if base is None else {base.name: base, **made}
+
     def share_base(self, instance_uuid: str) -> None:
         """Let QEMU read the base image of the root disk: it may have been fetched again."""
         base = self._base(instance_uuid)

@@ -40,6 +40,9 @@ class Source:
         self.there.add(image.id)
         return Path(image.id)
 
+    def adopt(self, image: Image, size: int, copy: Callable[[Path], None]) -> Path:
+        raise NotImplementedError
+
 
 class Host:
     def __init__(self) -> None:
