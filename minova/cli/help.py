@@ -1,6 +1,8 @@
 """`minova help`, and `--help` anywhere."""
 
 import argparse
+import shutil
+import textwrap
 from typing import Any
 
 from minova.cli.base import Command
@@ -33,11 +35,20 @@ def _help_of_noun(app: Any, words: list[str]) -> int:
 
 
 def _list_commands(app: Any, words: list[str]) -> None:
+    listed: dict[str, str] = {}
     for name, entry in sorted(app.command_manager):
         left_out = is_longer_spelling(name) if words else name in SPELLINGS
         if name.split()[: len(words)] == words and not left_out:
-            first_line = (entry.load().__doc__ or "").strip().split("\n")[0].rstrip(".")
-            app.stdout.write(f"  {name:<22}  {first_line}\n")
+            listed[name] = (entry.load().__doc__ or "").strip().split("\n")[0].rstrip(".")
+    indent = 4 + max(map(len, listed), default=0)
+    width = shutil.get_terminal_size().columns if app.stdout.isatty() else 0
+    for name, text in listed.items():
+        begin = f"  {name}".ljust(indent)
+        # On a terminal that has no room for two columns, it wraps the lines itself.
+        lines = [begin + text]
+        if width >= 2 * indent:
+            lines = textwrap.wrap(text, width, initial_indent=begin, subsequent_indent=" " * indent)
+        app.stdout.writelines(f"{line}\n" for line in lines)
 
 
 class Help(Command):

@@ -16,8 +16,10 @@ from minova.cli.parser import Parser, did_you_mean
 from minova.cli.registry import Commands, is_longer_spelling
 
 DEFAULT_URL = "http://127.0.0.1:8774"
-DESCRIPTION = """Run virtual machines with minova. Every name may be a name or an ID;
+DESCRIPTION = """Run virtual machines with minova. A command takes the ID of a thing wherever it takes its name.
 'minova help COMMAND' or 'minova COMMAND --help' tells more."""
+# More of them are a wall of words in the line of an error.
+FEW_COMMANDS = 12
 
 
 class Shell(App):
@@ -146,7 +148,10 @@ class Shell(App):
         names = [name for name, _ in self.command_manager if not is_longer_spelling(name)]
         begun = sorted(name for name in names if name.split()[: len(words)] == words)
         if begun:
-            return f"'{' '.join(words)}' is not complete. Its commands: {', '.join(begun)}."
+            typed = " ".join(words)
+            if len(begun) > FEW_COMMANDS:
+                return f"'{typed}' is not complete. 'minova help {typed}' lists its {len(begun)} commands."
+            return f"'{typed}' is not complete. Its commands: {', '.join(begun)}."
         typed = " ".join(words[:3])
         hint = next(filter(None, (did_you_mean(" ".join(words[:n]), names) for n in (3, 2, 1))), "")
         return f"'{typed}' is not a command.{hint or self._of_noun(words[0], names)} See 'minova --help'."

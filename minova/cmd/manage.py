@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from oslo_config import cfg
@@ -15,6 +16,10 @@ from minova import errors, log, private_files
 from minova.concurrency import threads
 
 PROG = "minova-manage"
+STATE_DIR = cfg.StrOpt(
+    "state-dir", help="Folder of a minova-standalone that runs with this option, in place of state_path."
+)
+BEFORE_COMMANDS = ("--config-file", "--config-dir", "--state-dir")
 SERVICES = ("api", "compute", "conductor", "consoleproxy", "metadata", "metadataproxy", "scheduler")
 
 
@@ -91,6 +96,8 @@ def at_least_one(text: str) -> int:
 
 
 def _add_commands(subparsers: "argparse._SubParsersAction[Any]") -> None:
+    subparsers.metavar = "COMMAND"
+    subparsers._prog_prefix = PROG  # else the usage of a command begins with the whole usage of minova-manage
     _add_nouns(subparsers)
     _add_bootstrap(subparsers)
     _add_bench(subparsers)
@@ -382,14 +389,17 @@ def _add_nouns(subparsers: "argparse._SubParsersAction[Any]") -> None:
 
 def _loaded(arguments: Sequence[str], command: cfg.SubCommandOpt) -> cfg.ConfigOpts:
     try:
-        return configuration.load(arguments, PROG, cli=[command])
+        conf = configuration.load(arguments, PROG, cli=[command, STATE_DIR], usage=f"{PROG} [options] COMMAND ...")
     except SystemExit as end:
-        misplaced = [word for word in map(_option, arguments[1:]) if word in ("--config-file", "--config-dir")]
+        misplaced = [word for word in map(_option, arguments[1:]) if word in BEFORE_COMMANDS]
         if end.code == 2 and misplaced and not arguments[0].startswith("-"):
             print(
                 f"{misplaced[0]} stands before the command: {PROG} {misplaced[0]} ... {arguments[0]}", file=sys.stderr
             )
         raise
+    if conf.state_dir is not None:
+        conf.set_override("state_path", str(Path(conf.state_dir).absolute()))
+    return conf
 
 
 def _option(word: str) -> str:

@@ -21,6 +21,16 @@ CLOCKS_DIFFER, CLOCK_STANDS = 5.0, 30.0
 def check_schema(conf: cfg.ConfigOpts, db: Database) -> Iterator[Finding]:
     """Without findings the tables can be read."""
     place = conf.database.connection.rpartition("@")[2]
+    if db.missing_file is not None:
+        # In a cloud that runs, its mend is not `db upgrade`: that would make an empty file, in which the doctor finds no fault.
+        yield Finding(
+            area=AREA,
+            subject=str(db.missing_file),
+            problem="is not there",
+            detail="no service has made this file",
+            mend=f"in a new cloud {schema.COMMAND}; else correct [database] connection, or run minova-manage with the --state-dir of minova-standalone",
+        )
+        return
     try:
         schema.require_schema(db)
     except errors.SchemaMismatch as error:

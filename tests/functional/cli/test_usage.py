@@ -17,7 +17,7 @@ from tests.functional.cli.conftest import Cli
         (("srever", "list"), "'srever list' is not a command. Did you mean server list"),
         (("flavor", "crate", "x"), "Did you mean flavor create"),
         (("server", "frobnicate", "x"), "'server frobnicate x' is not a command."),
-        (("server",), "'server' is not complete. Its commands: server add fixed ip, server add network,"),
+        (("server",), "'server' is not complete. 'minova help server' lists its "),
         (
             ("server", "console"),
             "'server console' is not complete. Its commands: server console connect, server console log,",

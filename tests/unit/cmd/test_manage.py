@@ -38,7 +38,15 @@ def test_a_wrong_command_is_a_usage_error(conf_file: str, words: list[str], caps
     with pytest.raises(SystemExit) as exited:
         manage(conf_file, *words)
     assert exited.value.code == 2
-    assert "usage: minova-manage" in capsys.readouterr().err
+    usage, error = capsys.readouterr().err.splitlines()
+    assert usage.startswith("usage: minova-manage")
+    assert "COMMAND" in error
+
+
+def test_the_usage_of_a_command_has_no_options_of_logs(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run(["db", "--help"])
+    assert capsys.readouterr().out.startswith("usage: minova-manage db [-h] COMMAND ...\n")
 
 
 @pytest.mark.parametrize("words", [["--config-file", "a.conf"], ["--config-file=a.conf"]])

@@ -101,3 +101,13 @@ def test_bug_what_others_have_named_acted_on_the_terminal() -> None:
     table = whole[: whole.index("a\x1b]")]
     assert "a ]0;owned b" in table
     assert ACTS.findall(table) == []
+
+
+def test_the_list_of_commands_fits_a_terminal() -> None:
+    program = "from minova.cli.main import main; main(['help', 'server', 'migration'])"
+    lines = on_terminal(program).splitlines()
+    assert max(map(len, lines)) <= WIDTH
+    # A command's text continues below its first line.
+    (begin,) = [line for line in lines if line.startswith("  server migration abort ")]
+    assert lines[lines.index(begin) + 1].startswith(" " * begin.index("Abort") + "its host.")
+    assert len(elsewhere(program).splitlines()) < len(lines)
