@@ -17,7 +17,7 @@ from minova.cmd import api, compute, conductor, scheduler
 from minova.cmd.startup import clients, gauges
 from minova.cmd.startup.default_network import DefaultNetwork
 from minova.cmd.startup.launch import launch
-from minova.cmd.startup.usual_flavors import FLAVORS
+from minova.cmd.startup.usual_flavors import FLAVORS, MADE
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
 from minova.db.connections.tls import connection_url
@@ -86,7 +86,7 @@ def _lock(state_dir: Path) -> None:
 def compose(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Runnable]:
     upgrade(connection_url(conf.database))
     rpc = Rpc(conf, "kombu+memory://localhost/")
-    marker = Path(conf.state_path) / "flavors-made"
+    marker = Path(conf.state_path) / MADE
     parts: list[Runnable] = [part.compose(conf, rpc, stopping) for part in (conductor, scheduler, api, compute)]
     if conf.vnc.enabled or conf.serial_console.enabled:
         # Imported here, because importing websockify takes time and most starts do not need it.

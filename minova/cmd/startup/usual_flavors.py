@@ -2,6 +2,9 @@
 
 from minova.objects.catalogue.flavor import Flavor
 
+# The file in minova-standalone's state folder that says that it has made them once.
+MADE = "flavors-made"
+
 # The usual flavors of OpenStack, and two small ones for small guests.
 FLAVORS = (
     Flavor(flavorid="42", name="m1.nano", vcpus=1, memory_mb=128, root_gb=1),

@@ -86,5 +86,5 @@ def _clocks(patient: Patient) -> Iterator[Finding]:
             subject="the cloud clock",
             problem="stands still",
             detail=f"no conductor has advanced it for {wall - advanced:.0f} s: no task goes on, and no service is missed",
-            mend="systemctl start minova-conductor",
+            mend=f"systemctl start {patient.unit('minova-conductor')}",
         )

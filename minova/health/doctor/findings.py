@@ -37,12 +37,19 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Patient(msgspec.Struct, frozen=True, kw_only=True):
-    """What checks of the database read. `now`: the wall clock of this machine, seconds since the epoch."""
+    """What checks of the database read. `now`: the wall clock of this machine, seconds since the epoch. `is_standalone`: all services
+    are one process.
+    """
 
     conf: cfg.ConfigOpts
     db: Database
     session: Session
     now: float
+    is_standalone: bool = False
+
+    def unit(self, binary: str) -> str:
+        """Returns the unit of systemd that runs this service."""
+        return "minova-standalone" if self.is_standalone else binary
 
 
 def in_both(first: Iterable[Finding], second: Iterable[Finding]) -> list[Finding]:

@@ -26,17 +26,20 @@ def check(patient: Patient) -> Iterator[Finding]:
     for row in rows:
         reading = readings.get((row.host, row.binary))
         if reading is not None:
-            yield from _of_service(row, reading)
+            yield from _of_service(row, reading, patient.unit(row.binary))
     living = {service.binary for service in readings.values() if service.state != "down"}
     for binary in NEEDED:
         if binary not in living:
             yield Finding(
-                area=AREA, subject=binary, problem="runs on no host", mend=f"systemctl start {binary}, on its host"
+                area=AREA,
+                subject=binary,
+                problem="runs on no host",
+                mend=f"systemctl start {patient.unit(binary)}, on its host",
             )
     yield from _audits(patient, {service.host for service in readings.values() if service.state == "up"})
 
 
-def _of_service(row: ServiceRow, reading: ServiceReading) -> Iterator[Finding]:
+def _of_service(row: ServiceRow, reading: ServiceReading, unit: str) -> Iterator[Finding]:
     name = f"{row.binary} on {row.host}"
     if row.forced_down:
         yield Finding(
@@ -48,7 +51,7 @@ def _of_service(row: ServiceRow, reading: ServiceReading) -> Iterator[Finding]:
         )
     elif row.down_reason == STOPPED:
         yield Finding(
-            area=AREA, subject=name, problem="has been stopped", mend=f"on {row.host}: systemctl start {row.binary}"
+            area=AREA, subject=name, problem="has been stopped", mend=f"on {row.host}: systemctl start {unit}"
         )
     elif row.down_reason is not None:
         yield Finding(
@@ -60,7 +63,7 @@ def _of_service(row: ServiceRow, reading: ServiceReading) -> Iterator[Finding]:
         )
     elif reading.state != "up":
         silence = "it has never reported" if reading.age is None else f"no report for {reading.age:.0f} s"
-        advice = f"on {row.host}: systemctl status {row.binary}"
+        advice = f"on {row.host}: systemctl status {unit}"
         in_doubt = reading.state == "in_doubt"
         yield Finding(
             area=AREA,
@@ -77,7 +80,7 @@ def _of_service(row: ServiceRow, reading: ServiceReading) -> Iterator[Finding]:
             subject=name,
             problem="reports what is refused",
             detail=row.refused_report,
-            mend=f"on {row.host}: journalctl -u {row.binary}",
+            mend=f"on {row.host}: journalctl -u {unit}",
         )
     if reading.state == "up" and row.version < SERVICE_VERSION:
         yield Finding(
@@ -107,5 +110,5 @@ def _audits(patient: Patient, living: set[str]) -> Iterator[Finding]:
                 subject=f"the node {node} of {host}",
                 problem="is not audited",
                 detail=f"the last audit was {age:.0f} s ago",
-                mend=f"minova hypervisor audit {node}; on {host}: journalctl -u minova-compute",
+                mend=f"minova hypervisor audit {node}; on {host}: journalctl -u {patient.unit('minova-compute')}",
             )

@@ -46,7 +46,7 @@ def _without_worker(patient: Patient) -> Iterator[Finding]:
             area=AREA,
             subject=f"{count} tasks of worker {worker}",
             problem="have no living conductor",
-            mend="systemctl start minova-conductor: it takes them over",
+            mend=f"systemctl start {patient.unit('minova-conductor')}: it takes them over",
         )
 
 

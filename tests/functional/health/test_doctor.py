@@ -20,6 +20,7 @@ from sqlalchemy.orm import Session
 
 from minova.cmd.commands import doctor
 from minova.cmd.manage import run
+from minova.cmd.startup.usual_flavors import MADE
 from minova.db import models
 from minova.db.engine import Database
 from minova.db.models.clock import Clock, EpochNow
@@ -346,7 +347,7 @@ def conductors_of_two_keys(cloud: Cloud) -> None:
 
 # (what is done, the area of the finding, a part of its first line, the exit code)
 FAULTS: dict[str, tuple[Callable[[Cloud], None], str, str, int]] = {
-    "no tables": (no_tables, "database", "Run: minova-manage db upgrade", 2),
+    "no tables": (no_tables, "database", "minova.sqlite is not there", 2),
     "old tables": (old_tables, "database", "the schema does not fit", 2),
     "another database server": (
         lambda cloud: setattr(cloud, "url", "postgresql+psycopg://minova:SECRET@127.0.0.1:1/minova"),
@@ -489,6 +490,15 @@ def test_it_finds(name: str, cloud: Cloud, capsys: pytest.CaptureFixture[str]) -
     assert {line.split()[1] for line in lines} == {f"{area}:"}, out
     assert out.count("         mend: ") == len(lines)
     assert "SECRET" not in out
+
+
+def test_it_names_the_unit_of_a_standalone(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
+    (cloud.folder / MADE).touch()
+    service("minova-compute", down_reason=STOPPED)(cloud)
+    assert run(cloud.words) == 2
+    said = capsys.readouterr().out
+    assert "on hv1: systemctl start minova-standalone" in said
+    assert "systemctl start minova-compute" not in said
 
 
 def test_it_finds_a_clock_of_this_machine_that_is_wrong(
