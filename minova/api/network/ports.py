@@ -34,6 +34,17 @@ from minova.objects.network.network import (
 from minova.objects.network.port_features import NORMAL
 
 MAX_PAIRS = 10
+# Characters of a profile in JSON, as in Neutron.
+MAX_PROFILE = 4095
+# What Nova and drivers of Neutron write into profiles about hardware and services that minova does not serve.
+HARDWARE = frozenset(
+    {
+        *("allocation", "arq_uuid", "capabilities", "card_serial_number", "device_mac_address", "guid"),
+        *("local_group_information", "local_link_information", "migrating_to", "num_vfs", "os_vif_delegation"),
+        *("parent_name", "pci_slot", "pci_vendor_info", "pf_mac_address", "physical_network", "tag", "trusted"),
+        *("vf_num", "vtep-logical-switch", "vtep-physical-switch"),
+    }
+)
 _HOST, _VNIC_TYPE, _PROFILE = "binding:host_id", "binding:vnic_type", "binding:profile"
 Tags = tuple[Annotated[str, msgspec.Meta(max_length=MAX_TAG)], ...]
 
@@ -112,12 +123,6 @@ class PortChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 # Attributes that clients send, of which only the default is served.
 _DEFAULTS: tuple[tuple[str, str, tuple[Any, ...], str], ...] = (
     ("vnic_type", _VNIC_TYPE, (NORMAL,), "only normal is served: SR-IOV and other hardware is not"),
-    (
-        "profile",
-        _PROFILE,
-        (msgspec.UNSET, None, {}),
-        "only an empty one is served: profiles tell drivers of Neutron about hardware, such as SR-IOV",
-    ),
     ("dns_name", "dns_name", (None, ""), "guests have the names of their servers"),
     ("dns_domain", "dns_domain", (None, ""), "names of guests are in openstacklocal"),
     ("qos_policy_id", "qos_policy_id", (None,), "QoS policies are not served"),
@@ -220,8 +225,21 @@ def new(api: NetworkApiCollaborators, call: Call, body: NewPortBody) -> NewPort:
         allowed_address_pairs=_pairs(body.allowed_address_pairs),
         security_groups=_groups(api, call, body.security_groups),
         extra_dhcp_opts=dhcp_options.changed((), _options(body.extra_dhcp_opts)),
+        binding_profile=_profile(body.profile),
     )
     return NewPort(port=port, fixed_ips=fixed_ips, tags=body.tags)
+
+
+def _profile(given: dict[str, Any] | Unset | None) -> dict[str, Any]:
+    """Raises BadRequest if it is about hardware, or too long."""
+    profile = {} if isinstance(given, Unset) or given is None else given
+    if about := sorted(HARDWARE & profile.keys()):
+        raise errors.BadRequest(
+            f"Invalid input for {_PROFILE}. Reason: {about[0]} tells drivers of Neutron about hardware that is not served."
+        )
+    if len(msgspec.json.encode(profile).decode()) > MAX_PROFILE:
+        raise errors.BadRequest(f"Invalid input for {_PROFILE}. Reason: it has more than {MAX_PROFILE} characters.")
+    return profile
 
 
 def _options(bodies: tuple[OptionBody, ...] | Unset | None) -> tuple[OptionChange, ...]:
@@ -263,6 +281,8 @@ def update(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
         changes["mac_address"] = addresses.parse_mac(changes["mac_address"])
     if "host" in changes:
         changes["host"] = common.checked_text(_HOST, changes["host"] or "")
+    if not isinstance(body.profile, Unset):
+        changes["binding_profile"] = _profile(body.profile)
 
     def attempt() -> Port:
         port = find(api, call)
@@ -411,7 +431,7 @@ def _binding(port: Port) -> dict[str, Any]:
     """Returns what administrators see of the port on its host."""
     return {
         _HOST: port.host,
-        _PROFILE: {},
+        _PROFILE: port.binding_profile,
         "binding:vif_type": "bridge" if port.host else "unbound",
         "binding:vif_details": {"port_filter": True} if port.host else {},
     }

@@ -131,6 +131,7 @@ class Port(Lockable, Base):
     allowed_address_pairs: Mapped[list[Any] | None]
     has_address_pairs: Mapped[bool] = mapped_column(default=False, server_default=false())
     extra_dhcp_opts: Mapped[list[Any] | None]
+    binding_profile: Mapped[dict[str, Any] | None]
     revision_number: Mapped[int]
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]

@@ -105,15 +105,21 @@ def _of_addresses(addresses: Mapping[str, Sequence[str]]) -> list[ColumnElement[
     return conditions
 
 
-def _lists(port: Port) -> dict[str, Any]:
+def _documents(port: Port) -> dict[str, Any]:
+    """Returns the columns that have lists and dictionaries."""
     pairs = [msgspec.to_builtins(pair) for pair in port.allowed_address_pairs]
     options = [msgspec.to_builtins(option) for option in port.extra_dhcp_opts]
-    return {"allowed_address_pairs": pairs, "has_address_pairs": bool(pairs), "extra_dhcp_opts": options or None}
+    return {
+        "allowed_address_pairs": pairs,
+        "has_address_pairs": bool(pairs),
+        "extra_dhcp_opts": options or None,
+        "binding_profile": port.binding_profile or None,
+    }
 
 
 def replace(session: Session, port: Port, at: datetime) -> bool:
     """Returns False if the port's revision is no longer `port.revision_number`."""
-    values = {name: getattr(port, name) for name in _CHANGING} | _lists(port)
+    values = {name: getattr(port, name) for name in _CHANGING} | _documents(port)
     statement = update(Row).where(Row.uuid == port.id, Row.revision_number == port.revision_number)
     changed = statement.values(revision_number=port.revision_number + 1, updated_at=at, **values)
     result: Any = session.connection().execute(changed)
@@ -150,7 +156,7 @@ def add_several(
     """
     rows = [
         {name: getattr(port, name) for name in _PLAIN}
-        | _lists(port)
+        | _documents(port)
         | {"uuid": port.id, "network_id": network_id, "nic": nic, "made_for_instance": nic is not None}
         | {"instance_uuid": port.device_id if nic is not None else None}
         for port, network_id, nic in zip(ports, network_ids, nics, strict=True)
@@ -357,6 +363,7 @@ def _to_objects(session: Session, rows: Sequence[models.Port]) -> list[Port]:
             security_groups=tuple(uuid for _, uuid in groups.get(row.id, ())),
             allowed_address_pairs=pairs_of(row),
             extra_dhcp_opts=OPTIONS.from_builtins(row.extra_dhcp_opts or []),
+            binding_profile=row.binding_profile or {},
             **{name: getattr(row, name) for name in _PLAIN} | servers.get(row.instance_uuid or "", {}),
         )
         for row in rows

@@ -1,6 +1,7 @@
 """Networks, subnets and ports as they are stored and sent, with Neutron's names. Addresses are canonical texts."""
 
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -181,6 +182,7 @@ class Port(msgspec.Struct, frozen=True, kw_only=True):
     `network_owner`: the project of its network, which also sees the port.
     `security_groups`: ids; None, in a request: the default group of its project.
     `tag`: of the server's interface.
+    `binding_profile`: what administrators note there. No host reads it.
     """
 
     id: str
@@ -201,6 +203,7 @@ class Port(msgspec.Struct, frozen=True, kw_only=True):
     allowed_address_pairs: tuple[AddressPair, ...] = ()
     security_groups: tuple[str, ...] | None = None
     extra_dhcp_opts: tuple[DhcpOption, ...] = ()
+    binding_profile: dict[str, Any] = {}
     revision_number: int = 1
     created_at: datetime | None = None
     updated_at: datetime | None = None

@@ -62,7 +62,7 @@ REASONS: Mapping[str, str] = {
     "networking/v2.TestNetworksExternalList": "no network is external: routers and floating addresses are not served",
     "networking/v2.TestPortsWithExtraDHCPOptsCRUD": "its options are none of DHCP, and no host could serve them",
     "agents.": "agents are computes: there is no DHCP agent to choose",
-    "portsbinding.": "it gives a port a profile, and only an empty one is served",
+    "portsbinding.": "it asks for an interface of bare metal",
     "layer3.": "routers, floating addresses and address scopes are not served",
     "rbacpolicies.": "RBAC policies are not served",
     "trunks.": "trunks are not served",

@@ -106,12 +106,7 @@ OF_EVERY_COMMAND: Mapping[str, str] = {
 # Of ports.
 NO_HARDWARE_OF_PORTS: Mapping[str, str] = {
     **dict.fromkeys(
-        [
-            "--binding-profile",
-            "--disable-uplink-status-propagation",
-            "--enable-uplink-status-propagation",
-            "--not-trusted",
-        ]
+        ["--disable-uplink-status-propagation", "--enable-uplink-status-propagation", "--not-trusted"]
         + ["--numa-policy-legacy", "--numa-policy-preferred", "--numa-policy-required", "--numa-policy-socket"]
         + ["--trusted", "--vnic-type"],
         HARDWARE,
@@ -158,10 +153,8 @@ NO_NETWORK_OPTION: Mapping[str, Mapping[str, str]] = {
     "port set": {
         **NO_HARDWARE_OF_PORTS,
         "--data-plane-status": "no service outside reports it",
-        "--no-binding-profile": HARDWARE,
     },
     "port unset": {
-        "--binding-profile": HARDWARE,
         "--data-plane-status": "no service outside reports it",
         "--hints": "they are of Open vSwitch",
         "--numa-policy": HARDWARE,

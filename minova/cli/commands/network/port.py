@@ -1,7 +1,10 @@
 """`minova port create|list|show|set|unset|delete`: the connections of servers to networks."""
 
 import argparse
+import json
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from minova.cli import find
@@ -14,6 +17,7 @@ from minova.cli.output.columns import Words
 from minova.cli.parser import add_owner
 
 PORTS = f"{NETWORK}/ports"
+_PROFILE = "binding:profile"
 Shown = tuple[Sequence[str], Iterable[Any]]
 _OPTION = "name=NAME[,value=VALUE][,ip-version=4|6]"
 # The attribute, the options that set it to true and to false, and their help.
@@ -89,7 +93,7 @@ class PortCreate(ShowOne):
             "security_groups": groups,
             **{field: getattr(parsed_args, field) for field, *_ in _SWITCHES},
             "allowed_address_pairs": parsed_args.allowed_address,
-            **_details(parsed_args),
+            **_details(parsed_args, {}),
             "project_id": find.owner(self.client, parsed_args),
         }
         created_port = self.client.post(PORTS, {"port": without_none(port)})["port"]
@@ -197,6 +201,7 @@ class PortSet(Command):
         parser.add_argument("--no-fixed-ip", action="store_true", help="without the addresses that it has")
         parser.add_argument("--no-security-group", action="store_true", help="without the groups that it has")
         parser.add_argument("--no-allowed-address", action="store_true", help="without the pairs that it has")
+        parser.add_argument("--no-binding-profile", action="store_true", help="without the profile that it has")
         parser.add_argument("--name", metavar="NAME")
         parser.add_argument("--description", metavar="TEXT")
         parser.add_argument("--mac-address", metavar="MAC", help="of a port that no server has")
@@ -210,6 +215,7 @@ class PortSet(Command):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         port = find.port(self.client, parsed_args.port)
+        former_profile = {} if parsed_args.no_binding_profile else port.get(_PROFILE, {})
         changes = without_none(
             {
                 "name": parsed_args.name,
@@ -218,9 +224,11 @@ class PortSet(Command):
                 "device_id": parsed_args.device,
                 "device_owner": parsed_args.device_owner,
                 **{field: getattr(parsed_args, field) for field, *_ in _SWITCHES},
-                **_details(parsed_args),
+                **_details(parsed_args, former_profile),
             }
         )
+        if parsed_args.no_binding_profile:
+            changes.setdefault(_PROFILE, {})
         lists = {
             "fixed_ips": (parsed_args.no_fixed_ip, [named(self.client, entry) for entry in parsed_args.fixed_ip or []]),
             "security_groups": (
@@ -249,6 +257,12 @@ class PortUnset(Command):
         parser.add_argument("--device", action="store_true", help="it is of no device")
         parser.add_argument("--device-owner", action="store_true", help="it has no owner")
         parser.add_argument("--host", action="store_true", help="it is on no host (administrators)")
+        parser.add_argument(
+            "--binding-profile",
+            action="append",
+            metavar="KEY",
+            help="an entry of its profile; may be repeated (administrators)",
+        )
         tags.add_removal(parser)
         return parser
 
@@ -269,10 +283,19 @@ class PortUnset(Command):
         changes |= {"device_id": ""} if parsed_args.device else {}
         changes |= {"device_owner": ""} if parsed_args.device_owner else {}
         changes |= {"binding:host_id": ""} if parsed_args.host else {}
+        if parsed_args.binding_profile:
+            changes[_PROFILE] = _without_keys(port.get(_PROFILE, {}), parsed_args.binding_profile)
         if changes:
             self.client.put(f"{PORTS}/{part(port['id'])}", {"port": changes})
         if not (tags.remove(self.client, PORTS, port, parsed_args) or changes):
             raise UsageError("Say what is to go, such as --fixed-ip or --security-group.")
+
+
+def _without_keys(profile: Json, keys: list[str]) -> Json:
+    """Raises CliError if the profile lacks a key."""
+    if missing := [key for key in keys if key not in profile]:
+        raise CliError(f"The port has no such binding profile: {missing[0]}.")
+    return {key: value for key, value in profile.items() if key not in keys}
 
 
 def _without_entries(field: str, has: list[Any], gone: list[Any]) -> list[Any]:
@@ -316,10 +339,34 @@ def _add_details(parser: argparse.ArgumentParser) -> None:
         metavar=_OPTION,
         help="which DHCP gives the guest; may be repeated; without a value it is removed",
     )
+    parser.add_argument(
+        "--binding-profile",
+        action="append",
+        type=profile,
+        metavar="KEY=VALUE",
+        help="an entry of its profile, or several as JSON; may be repeated (administrators)",
+    )
 
 
-def _details(parsed_args: argparse.Namespace) -> Json:
-    return {"binding:host_id": parsed_args.host, "extra_dhcp_opts": parsed_args.extra_dhcp_option}
+def _details(parsed_args: argparse.Namespace, former_profile: Json) -> Json:
+    entries = parsed_args.binding_profile
+    return {
+        "binding:host_id": parsed_args.host,
+        "extra_dhcp_opts": parsed_args.extra_dhcp_option,
+        _PROFILE: None if entries is None else reduce(or_, entries, former_profile),
+    }
+
+
+def profile(text: str) -> Json:
+    """Parses `KEY=VALUE`, or a JSON object, as OpenStack's client does."""
+    try:
+        entries = json.loads(text)
+    except ValueError:
+        key, equals, value = text.partition("=")
+        entries = {key: value} if key and equals else None
+    if not isinstance(entries, dict):
+        raise UsageError(f"'{text}' is neither KEY=VALUE nor a JSON object.")
+    return entries
 
 
 def dhcp_option(text: str) -> Json:

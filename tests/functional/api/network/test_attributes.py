@@ -128,6 +128,18 @@ def test_what_administrators_see_of_a_port(cloud: Cloud) -> None:
     }
 
 
+def test_profile_of_a_port_is_kept_for_administrators(cloud: Cloud) -> None:
+    made = port(cloud, network(cloud), **{"binding:profile": {"rack": "7", "of": {"a": [1]}}})
+    assert made["binding:profile"] == {"rack": "7", "of": {"a": [1]}}
+    own = f"{ROOT}/ports/{made['id']}"
+    assert put(cloud, "port", made, name="web")[1]["binding:profile"] == made["binding:profile"]
+    assert put(cloud, "port", made, **{"binding:profile": {"rack": "8"}})[0] == 200
+    assert cloud.ask("GET", own)[1]["port"]["binding:profile"] == {"rack": "8"}
+    status, answer = cloud.ask("PUT", own, {"port": {"binding:profile": {"rack": "8" * 4096}}})
+    assert (status, "4095 characters" in answer["NeutronError"]["message"]) == (400, True)
+    assert put(cloud, "port", made, **{"binding:profile": {}})[1]["binding:profile"] == {}
+
+
 DEFAULTS: list[tuple[str, Json, Json]] = [
     ("network", {"availability_zone_hints": []}, {"availability_zone_hints": ["nova"]}),
     ("network", {"vlan_transparent": False}, {"vlan_transparent": True}),
@@ -135,7 +147,7 @@ DEFAULTS: list[tuple[str, Json, Json]] = [
     ("network", {"qos_policy_id": None}, {"qos_policy_id": "x"}),
     ("network", {"dns_domain": ""}, {"dns_domain": "example.org."}),
     ("port", {"binding:vnic_type": "normal"}, {"binding:vnic_type": "direct"}),
-    ("port", {"binding:profile": {}}, {"binding:profile": {"pci_slot": "0000:01:00.0"}}),
+    ("port", {"binding:profile": {"rack": "7"}}, {"binding:profile": {"pci_slot": "0000:01:00.0"}}),
     ("port", {"binding:profile": None}, {"binding:profile": {"trusted": "true"}}),
     ("port", {"dns_name": ""}, {"dns_name": "www"}),
     ("port", {"dns_domain": ""}, {"dns_domain": "example.org."}),

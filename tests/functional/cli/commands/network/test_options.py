@@ -137,6 +137,25 @@ def test_filters_and_options_of_ports(blue: Cli) -> None:
     assert (wrong.code, "name=NAME" in wrong.err) == (2, True)
 
 
+def test_profile_of_a_port(blue: Cli) -> None:
+    given = ("--binding-profile", "rack=7", "--binding-profile", '{"row": {"a": 1}}')
+    assert json_output(blue("port", "create", "one", "--network", "blue", *given, *JSON))["binding:profile"] == {
+        "rack": "7",
+        "row": {"a": 1},
+    }
+    for command, left in (
+        (("set", "one", "--binding-profile", "rack=8"), {"rack": "8", "row": {"a": 1}}),
+        (("unset", "one", "--binding-profile", "row"), {"rack": "8"}),
+        (("set", "one", "--no-binding-profile", "--binding-profile", "row=9"), {"row": "9"}),
+        (("set", "one", "--no-binding-profile"), {}),
+    ):
+        succeed(blue("port", *command))
+        assert json_output(blue("port", "show", "one", *JSON))["binding:profile"] == left
+    absent = blue("port", "unset", "one", "--binding-profile", "rack")
+    assert (absent.code, "no such binding profile: rack" in absent.err) == (1, True)
+    assert blue("port", "set", "one", "--binding-profile", "rack").code == 2
+
+
 def test_filters_of_groups_and_rules(blue: Cli) -> None:
     succeed(blue("security", "group", "create", "web"))
     refused = blue("security", "group", "set", "web", "--stateless")
