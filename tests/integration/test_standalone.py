@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import libvirt
+import psutil
 import pytest
 
 from tests.integration import preloaded
@@ -167,6 +168,31 @@ def test_a_guest_outlives_the_service_and_is_stopped_and_started(
     wait_for("READY again", lambda: real.cli("server", "console", "log", "vm").count("MINOVA-GUEST READY") == 2)
     real.cli("server", "delete", "vm", "--wait")
     wait_for("nothing is left", lambda: domains_and_disks(libvirtd.uri, real.folder) == [])
+
+
+def test_it_stops_soon_and_whole_although_libvirt_hangs(real: Standalone, libvirtd: Libvirtd) -> None:
+    """As without broker and database, in test_bug_stop_without_broker."""
+    file = real.folder / "minova.conf"
+    file.write_text(file.read_text().replace("[DEFAULT]", "[DEFAULT]\nupdate_resources_interval = 1"))
+    real.start()
+    assert libvirtd.pid is not None
+    (own,) = [process for process in psutil.process_iter(["cmdline"]) if _is_of(process, real)]
+    processes = [own, *own.children(recursive=True)]
+    os.kill(libvirtd.pid, signal.SIGSTOP)
+    try:
+        # An audit waits for the answer of libvirt then.
+        time.sleep(3)
+        begun = time.monotonic()
+        assert real.stop(signal.SIGTERM) == 0
+        assert time.monotonic() - begun < 10
+        gone, alive = psutil.wait_procs(processes, 10)
+        assert alive == [], gone
+    finally:
+        os.kill(libvirtd.pid, signal.SIGCONT)
+
+
+def _is_of(process: psutil.Process, standalone: Standalone) -> bool:
+    return bool(process.info["cmdline"][1:] == standalone.command())
 
 
 def running(libvirtd: Libvirtd) -> list[str]:
