@@ -113,9 +113,16 @@ def test_bug_decisions_about_a_host_and_its_ports_kept_the_former_name(harness: 
         assert session.scalars(select(models.PurgedInstance.host)).all() == ["z"]
         assert session.scalars(select(models.WitnessReport.name)).all() == ["b"]
         assert session.scalars(select(models.Port.host)).all() == ["z"]
-        known = cloud.record(session, harness.db.now())
-        assert known is not None
-        assert not reports.is_known(session, known, cloud.HOST, "z")
+    with harness.db.write() as session:
+        # It reports a guest that the database does not know.
+        session.add(models.WitnessReport(kind="host", name="z", reported_at=3.0))
+        mark = GuestMark(uuid="g")
+        session.add(models.UnexpectedGuest(host="z", uuid="g", reason="no_row", mark=mark, seen_at=at))
+        session.flush()
+        row = cloud.record(session, harness.db.now())
+        assert row is not None
+        assert not reports.is_known(session, row, cloud.HOST, "z")
+        assert reports.is_known(session, row, cloud.HOST, "b")
 
 
 def test_host_that_is_up_is_refused(harness: ConductorHarness) -> None:
