@@ -41,8 +41,9 @@ from minova.conductor.hosts.witnesses import Witnesses
 from minova.conductor.manager import BINARY, ConductorCollaborators, ConductorManager
 from minova.conductor.moves.changes import MoveChanges
 from minova.conductor.moves.debts import MoveDebts
+from minova.conductor.moves.destinations.assign import MoveDestinations
+from minova.conductor.moves.destinations.live_queue import LiveQueue
 from minova.conductor.moves.evacuate import Evacuations
-from minova.conductor.moves.live_queue import LiveQueue
 from minova.conductor.moves.migrations import Migrations
 from minova.conductor.moves.orders import MoveOrders
 from minova.conductor.moves.start import StartMoves
@@ -235,8 +236,9 @@ def make_manager(
     move_changes = MoveChanges(conf, worker)
     bindings = None if neutron is None else neutron.bindings
     move_debts = MoveDebts(worker, computes, liveness, move_changes)
-    moves = MoveSteps(conf, worker, computes, liveness, move_changes, LiveQueue(conf), move_debts, bindings)
-    start_moves = StartMoves(conf, worker, scheduler, computes, liveness, groups, quotas, move_changes, moves)
+    destinations = MoveDestinations(conf, worker, move_changes, LiveQueue(conf))
+    moves = MoveSteps(worker, computes, liveness, move_changes, destinations, move_debts, bindings)
+    start_moves = StartMoves(conf, worker, scheduler, computes, liveness, groups, quotas, move_changes, destinations)
     kinds = action_kinds(conf, worker, quotas, images, attachments, builds, start_moves, dry_runs or scheduler)
     begins = BeginActions(conf, worker, computes, kinds)
     ends = EndActions(worker, kinds, of_every_kind(worker, attachments), begins)

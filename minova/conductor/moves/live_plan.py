@@ -67,6 +67,11 @@ MOST_ARRIVALS = 60
 _HALTS = frozenset({MovePhase.HALT, MovePhase.HALT_THERE})
 
 
+def first_phase(plan: MovePlan) -> MovePhase:
+    """Returns the first phase with a destination. The source has described the guest before if this destination is an alternate."""
+    return MovePhase.DESCRIBE if plan.live_source is None else MovePhase.CHECK
+
+
 def after_success(plan: MovePlan, migration: Migration) -> MovePhase | MoveEnd:
     if plan.phase is MovePhase.STAY:
         return MovePhase.DISCARD if plan.claimed else MoveEnd.FAILED

@@ -22,10 +22,10 @@ from minova.conductor.catalogue.server_groups import Groups
 from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.moves.changes import MoveChanges
+from minova.conductor.moves.destinations.assign import MoveDestinations
 from minova.conductor.moves.in_progress import KIND, LockedMove, lock
 from minova.conductor.moves.plan import MoveEnd, MovePlan, host_of
 from minova.conductor.moves.requests import spec_of
-from minova.conductor.moves.steps import MoveSteps
 from minova.conductor.quotas import Quotas
 from minova.conductor.tasks.pools import WorkKind
 from minova.conductor.tasks.worker import TaskWorker
@@ -95,7 +95,7 @@ class StartMoves:
         groups: Groups,
         quotas: Quotas,
         changes: MoveChanges,
-        steps: MoveSteps,
+        destinations: MoveDestinations,
     ) -> None:
         self._conf = conf
         self._worker = worker
@@ -105,7 +105,7 @@ class StartMoves:
         self._groups = groups
         self._quotas = quotas
         self._changes = changes
-        self._steps = steps
+        self._destinations = destinations
 
     # -- begin -----------------------------------------------------------------------------------------------------
 
@@ -345,7 +345,7 @@ class StartMoves:
         if not first.allocation:
             # The server keeps enough. A late second delivery of the question must not claim elsewhere.
             claims.release(session, [instance_uuid], self._worker.now(), claim_number=question.claim_number)
-        return self._steps.assign(session, move, first, alternates=tuple(others))
+        return self._destinations.assign(session, move, first, tuple(others))
 
     def _persist(self, work: Callable[[Session], T]) -> T:
         return self._worker.persist(_RESULT, work, SCHEDULE_WAIT)

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
-from oslo_config import cfg
 from sqlalchemy.orm import Session
 
 from minova import errors
@@ -20,8 +19,8 @@ from minova.conductor.moves import live_plan
 from minova.conductor.moves import plan as cold_plan
 from minova.conductor.moves.changes import BACKOFF_OF_LOOKS, Entry, MoveChanges
 from minova.conductor.moves.debts import MoveDebts
+from minova.conductor.moves.destinations.assign import MoveDestinations
 from minova.conductor.moves.in_progress import LockedMove, began_lately, lock, lock_all
-from minova.conductor.moves.live_queue import LiveQueue
 from minova.conductor.moves.plan import Loss, MoveEnd, host_of
 from minova.conductor.moves.resolver import Side
 from minova.conductor.network.neutron.live_bindings import LiveBindings
@@ -30,13 +29,10 @@ from minova.conductor.tasks.pools import WorkKind
 from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext, service_context
 from minova.contracts.conductor.computes.moves import MovePhasesApi
-from minova.db.servers import instances, migrations, tasks
-from minova.hardware.demands import demands_of
-from minova.hardware.guest.features import FlavorAndImage
-from minova.objects.requests.request_spec import Selection
+from minova.db.servers import migrations, tasks
 from minova.objects.servers.failures import CAUSED_BY_REQUEST, Failure
 from minova.objects.servers.live_migration import GuestReport, LiveProgress
-from minova.objects.servers.migration import GIVEN_UP, Migration
+from minova.objects.servers.migration import GIVEN_UP
 from minova.objects.servers.moves import (
     MigrationOrder,
     MoveMessage,
@@ -45,7 +41,6 @@ from minova.objects.servers.moves import (
     PhaseResult,
 )
 from minova.objects.servers.states import PowerState
-from minova.placement.allocations import claims
 
 LOG = logging.getLogger(__name__)
 replace = msgspec.structs.replace
@@ -91,21 +86,19 @@ class _Report(NamedTuple):
 class MoveSteps(MovePhasesApi):
     def __init__(
         self,
-        conf: cfg.ConfigOpts,
         worker: TaskWorker,
         computes: ComputeClient,
         liveness: Liveness,
         changes: MoveChanges,
-        queue: LiveQueue,
+        destinations: MoveDestinations,
         debts: MoveDebts,
         bindings: LiveBindings | None = None,
     ) -> None:
-        self._aliases = conf.pci.alias
         self._worker = worker
         self._computes = computes
         self._liveness = liveness
         self._changes = changes
-        self._queue = queue
+        self._destinations = destinations
         self._debts = debts
         self._bindings = bindings
         self._reports: GroupCommit[_Report, MoveDispatch | None] = GroupCommit(worker, self._write)
@@ -249,9 +242,10 @@ class MoveSteps(MovePhasesApi):
         plan = move.plan
         LOG.warning("Move %s of instance %s in %s: %s", move.migration.uuid, move.uuid, plan.phase, failure.details)
         if plan.phase in _WITH_ALTERNATES and failure.kind not in CAUSED_BY_REQUEST:
-            retried = self._try_alternate(session, move, failure, down)
-            if retried is not None:
-                return retried
+            alternate = self._destinations.claim_alternate(session, move, down)
+            if alternate is not None:
+                message = self._destinations.go_on(session, move, alternate, failure)
+                return None if message is None else self._dispatch(move, message)
         if plan.phase in live_plan.REPEATED:
             self._changes.look_again(session, move, failure)
             return None
@@ -288,68 +282,18 @@ class MoveSteps(MovePhasesApi):
 
     # -- live migrations that wait for their turn ----------------------------------------------------------------------
 
-    def assign(self, session: Session, move: LockedMove, chosen: Selection, **changed: Any) -> MoveMessage | None:
-        """Write the intent: which attempt belongs to which host. Returns the message to the host of the next phase; None: the
-        move waits for its turn.
-        """
-        assigned = replace(move, migration=self._with_destination(session, move.migration, chosen))
-        phase = MovePhase.CLAIM
-        if assigned.migration.is_live:
-            may_go = self._queue.may_go(session, assigned.migration)
-            described = MovePhase.CHECK if move.plan.live_source is not None else MovePhase.DESCRIBE
-            phase = described if may_go else MovePhase.QUEUE
-        message = self._changes.enter(session, assigned, phase, limits=chosen.limits, **changed)
-        return None if phase is MovePhase.QUEUE else message
-
     def start_queued(self) -> None:
         """Start the live migrations that have waited for others, and whose turn it is now."""
         with self._worker.db.read() as session:
-            waiting = self._queue.waiting(session)
+            waiting = self._destinations.waiting(session)
         for instance_uuid in waiting:
             self.run(partial(self._start_one, instance_uuid=instance_uuid))
 
     def _start_one(self, session: Session, instance_uuid: str) -> Entry | None:
         move = lock(session, instance_uuid)
-        if move is None or move.plan.phase is not MovePhase.QUEUE or not self._queue.may_go(session, move.migration):
+        if move is None or not self._destinations.may_start(session, move):
             return None
-        return Entry(move=move, phase=MovePhase.DESCRIBE)
-
-    def _try_alternate(
-        self, session: Session, move: LockedMove, failure: Failure, down: frozenset[str]
-    ) -> MoveDispatch | None:
-        """Move the allocation to the first alternate that is alive and has room. None: there is none."""
-        plan, claim_number = move.plan, move.task.claim_number + 1
-        alternates = [alternate for alternate in plan.alternates if alternate.host not in down]
-        while alternates and not self._claimed(session, move, alternates[0], claim_number):
-            alternates.pop(0)
-        if not alternates:
-            return None
-        chosen, *others = alternates
-        tried = (*plan.tried, (move.migration.dest_compute or "", move.migration.dest_node or ""))
-        # The conductor that writes the intent becomes the owner of the task.
-        own = {"claim_number": claim_number, "worker_id": self._worker.id, "epoch": move.task.epoch + 1}
-        tasks.change(session, [(move.task, own)], 0.0, self._worker.now())
-        self._changes.end_event(session, move.task, failure)
-        message = self.assign(session, move, chosen, alternates=tuple(others), tried=tried)
-        LOG.info("Move %s goes on to %s: %s", move.migration.uuid, chosen.host, failure.details)
-        return None if message is None else self._dispatch(move, message)
-
-    def _claimed(self, session: Session, move: LockedMove, where: Selection, claim_number: int) -> bool:
-        return claims.claim_selection(session, move.instance, where, claim_number, self._worker.now()) is None
-
-    def _with_destination(self, session: Session, migration: Migration, chosen: Selection) -> Migration:
-        """Returns the migration with this destination, as the next attempt. Its cells and devices are fitted anew there."""
-        instance = instances.by_uuids(session, [migration.instance_uuid])[migration.instance_uuid]
-        demands = demands_of(FlavorAndImage(migration.new_flavor, instance.image), self._aliases)
-        return replace(
-            migration,
-            status="accepted",
-            dest_compute=chosen.host,
-            dest_node=chosen.node,
-            attempt=max(migrations.last_attempt(session, instance.uuid), instance.attempt) + 1,
-            new_numa_topology=demands.numa_topology,
-            new_pci_requests=demands.pci_requests,
-        )
+        return Entry(move=move, phase=live_plan.first_phase(move.plan))
 
     # -- tasks -----------------------------------------------------------------------------------------------------
 
