@@ -39,16 +39,16 @@ def violations(session: Session, domains: Mapping[str, Iterable[str]], reserved_
     # Guests keep what they hold whether they run or not, and where an action has failed. A failed build has no host.
     failed = [instance for instance in instances if instance.vm_state == "error" and instance.host is not None]
     holding = [instance for instance in instances if instance.vm_state in HOLDING] + failed
-    found = _of_states(session, instances)
-    found += [f"task left for {uuid}" for uuid in session.scalars(select(Task.instance_uuid))]
-    found += _of_shelved(session, instances)
+    states = _of_states(session, instances)
+    states += [f"task left for {uuid}" for uuid in session.scalars(select(Task.instance_uuid))]
+    states += _of_shelved(session, instances)
     moves = _unconfirmed(session, {i.uuid for i in instances if i.vm_state == "resized"})
-    found += _of_allocations(session, holding, moves)
-    found += _of_inventories(session)
-    found += _of_nodes(session, holding, moves, reserved_mb)
-    found += _of_pins(holding)
-    found += _of_domains(active, held, domains)
-    return found
+    states += _of_allocations(session, holding, moves)
+    states += _of_inventories(session)
+    states += _of_nodes(session, holding, moves, reserved_mb)
+    states += _of_pins(holding)
+    states += _of_domains(active, held, domains)
+    return states
 
 
 def _of_states(session: Session, instances: list[Instance]) -> list[str]:

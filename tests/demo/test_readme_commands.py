@@ -75,20 +75,20 @@ def user(request: pytest.FixtureRequest) -> Iterator[str]:
 def clone_of(user: str) -> Iterator[Clone]:
     """Its path is short: it becomes that of libvirt's socket."""
     with tempfile.TemporaryDirectory(prefix="minova-") as name:
-        made = Path(name, "clone")
-        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(made)], check=True, timeout=PATIENCE)
+        path = Path(name, "clone")
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(path)], check=True, timeout=PATIENCE)
         subprocess.run(["chown", "-R", f"{user}:", name], check=True)
         assert Path(name).stat().st_mode & 0o777 == 0o700
-        clone = Clone(made, user)
+        clone = Clone(path, user)
         yield clone
         clone.run("tools/demo", "--stop")
-        assert left_of(made / ".demo") == []
+        assert left_of(path / ".demo") == []
 
 
 @pytest.fixture
 def clone(user: str) -> Iterator[Clone]:
-    with clone_of(user) as made:
-        yield made
+    with clone_of(user) as clone:
+        yield clone
 
 
 @pytest.mark.timeout(2 * HOURS if WHOLE else 6 * PATIENCE)

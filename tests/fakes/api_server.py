@@ -202,8 +202,8 @@ def act(http: Handler, query: Json, body: Any, identity: str) -> tuple[int, Json
     if "os-getConsoleOutput" not in body:
         (key,) = body
         if key in {"createImage", "createBackup"}:
-            made = http.api.make_image_of(key, body[key]["name"])
-            http.location = f"http://images/v2/images/{made}"
+            image = http.api.make_image_of(key, body[key]["name"])
+            http.location = f"http://images/v2/images/{image}"
         http.api.act(identity, key)
         if key == "rebuild":
             return 202, {"server": {**http.api.servers[identity], "adminPass": "made-up"}}
@@ -216,7 +216,9 @@ def act(http: Handler, query: Json, body: Any, identity: str) -> tuple[int, Json
 @route("GET v2.1/flavors")
 @route("GET v2.1/flavors/detail")
 def list_flavors(http: Handler, query: Json, body: Any) -> tuple[int, Json | None]:
-    public = [one for one in http.api.flavors.values() if one["os-flavor-access:is_public"] or "is_public" in query]
+    public = [
+        flavor for flavor in http.api.flavors.values() if flavor["os-flavor-access:is_public"] or "is_public" in query
+    ]
     return 200, http.api.page("flavors", public, query, "/v2.1/flavors/detail")
 
 
@@ -228,7 +230,7 @@ def show_flavor(http: Handler, query: Json, body: Any, identity: str) -> tuple[i
 @route("POST v2.1/flavors")
 def create_flavor(http: Handler, query: Json, body: Any) -> tuple[int, Json | None]:
     requested = body["flavor"]
-    if any(one["name"] == requested["name"] for one in http.api.flavors.values()):
+    if any(flavor["name"] == requested["name"] for flavor in http.api.flavors.values()):
         raise Refused(409, f"Flavor with name {requested['name']} already exists.")
     more = {key: value for key, value in requested.items() if key not in {"name", "id"}}
     return 200, {"flavor": http.api.add_flavor(requested["name"], requested.get("id"), **more)}
@@ -243,8 +245,8 @@ def delete_flavor(http: Handler, query: Json, body: Any, identity: str) -> tuple
 
 @route("GET v2/images")
 def list_images(http: Handler, query: Json, body: Any) -> tuple[int, Json | None]:
-    found = [one for one in http.api.images.values() if query.get("name", one["name"]) == one["name"]]
-    return 200, http.api.page("images", found, query, "/v2/images")
+    images = [image for image in http.api.images.values() if query.get("name", image["name"]) == image["name"]]
+    return 200, http.api.page("images", images, query, "/v2/images")
 
 
 @route("GET v2.1/servers/*/os-interface")
@@ -325,7 +327,7 @@ def audit(http: Handler, query: Json, body: Any, identity: str) -> tuple[int, Js
 def statistics(http: Handler, query: Json, body: Any) -> tuple[int, Json | None]:
     sums = {"count": len(http.api.hypervisors)}
     for key in ("vcpus", "vcpus_used", "memory_mb", "memory_mb_used", "running_vms"):
-        sums[key] = sum(one[key] for one in http.api.hypervisors)
+        sums[key] = sum(hypervisor[key] for hypervisor in http.api.hypervisors)
     return 200, {"hypervisor_statistics": sums}
 
 
@@ -333,18 +335,19 @@ def statistics(http: Handler, query: Json, body: Any) -> tuple[int, Json | None]
 def list_services(http: Handler, query: Json, body: Any) -> tuple[int, Json | None]:
     return 200, {
         "services": [
-            one
-            for one in http.api.services
-            if query.get("host", one["host"]) == one["host"] and query.get("binary", one["binary"]) == one["binary"]
+            service
+            for service in http.api.services
+            if query.get("host", service["host"]) == service["host"]
+            and query.get("binary", service["binary"]) == service["binary"]
         ]
     }
 
 
 @route("PUT v2.1/os-services/*")
 def set_service(http: Handler, query: Json, body: Any, what: str) -> tuple[int, Json | None]:
-    for one in http.api.services:
-        if one["host"] == body["host"] and one["binary"] == body["binary"]:
-            one["status"] = "enabled" if what == "enable" else "disabled"
-            one["disabled_reason"] = body.get("disabled_reason")
-            return 200, {"service": one}
+    for service in http.api.services:
+        if service["host"] == body["host"] and service["binary"] == body["binary"]:
+            service["status"] = "enabled" if what == "enable" else "disabled"
+            service["disabled_reason"] = body.get("disabled_reason")
+            return 200, {"service": service}
     raise Refused(404, "no such service")

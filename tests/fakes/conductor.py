@@ -216,7 +216,7 @@ class FakeConductor:
             "instances_of_host",
             lambda: HostInstances(
                 fenced=self.fenced,
-                instances=tuple(one for one in self.instances.values() if self._on(one, host)),
+                instances=tuple(instance for instance in self.instances.values() if self._on(instance, host)),
                 attempts=tuple(task.message for task in self._open_on(host)),
             ),
         )
@@ -247,7 +247,11 @@ class FakeConductor:
             lambda: AuditInputs(
                 purged=tuple(domain.uuid for domain in view.domains if domain.uuid in self.purged),
                 node=self.nodes.get((host, node)),
-                instances=tuple(one for one in self.instances.values() if self._on(one, host) and one.node == node),
+                instances=tuple(
+                    instance
+                    for instance in self.instances.values()
+                    if self._on(instance, host) and instance.node == node
+                ),
                 attempts=tuple(task.message for task in self._open_on(host) if task.message.node == node),
                 unexpected_domains=(
                     unexpected := tuple(
@@ -328,9 +332,9 @@ class FakeConductor:
         step: str | None = None,
     ) -> Instance:
         def work() -> Instance:
-            made = self._claim(instance_uuid, attempt, node, numa_topology, step)
+            claimed = self._claim(instance_uuid, attempt, node, numa_topology, step)
             self._write_node(node, make=True)
-            return made
+            return claimed
 
         return self._serve("claim_instance", work)
 
@@ -342,10 +346,10 @@ class FakeConductor:
             return tuple(answers())
 
         def answers() -> Iterator[ReportAnswer]:
-            for one in claims:
+            for claim in claims:
                 try:
-                    made = self._claim(one.instance_uuid, one.attempt, node, one.numa_topology, one.step)
-                    yield ReportAnswer(instance=made)
+                    instance = self._claim(claim.instance_uuid, claim.attempt, node, claim.numa_topology, claim.step)
+                    yield ReportAnswer(instance=instance)
                 except errors.StaleAttempt as error:
                     yield ReportAnswer(stale=str(error))
 
@@ -387,8 +391,10 @@ class FakeConductor:
         self, ctx: RequestContext, *, host: str, instance_uuid: str, kinds: tuple[SecretKind, ...], make: bool = False
     ) -> GuestSecrets:
         state = self.tpm_states.get(instance_uuid)
-        made = GuestSecrets(passphrases={kind: f"{kind} of {instance_uuid}" for kind in kinds}, tpm_state=state)
-        return self._serve("guest_secrets", lambda: made)
+        guest_secrets = GuestSecrets(
+            passphrases={kind: f"{kind} of {instance_uuid}" for kind in kinds}, tpm_state=state
+        )
+        return self._serve("guest_secrets", lambda: guest_secrets)
 
     def keep_tpm_state(
         self, ctx: RequestContext, *, host: str, instance_uuid: str, state: TpmState | None = None
@@ -431,12 +437,12 @@ class FakeConductor:
             self._write_node(node)
 
         def answers() -> Iterator[ReportAnswer]:
-            for one in reports:
+            for report in reports:
                 try:
-                    if one.step is not None:
-                        self._begin(one.instance_uuid, one.attempt, host, one.step)
+                    if report.step is not None:
+                        self._begin(report.instance_uuid, report.attempt, host, report.step)
                     else:
-                        self._succeed(one.instance_uuid, one.attempt, host, one.power_state, one.hardware)
+                        self._succeed(report.instance_uuid, report.attempt, host, report.power_state, report.hardware)
                     yield ReportAnswer()
                 except errors.StaleAttempt as error:
                     yield ReportAnswer(stale=str(error))

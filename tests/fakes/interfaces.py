@@ -22,15 +22,15 @@ _AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 def network_of(session: Session, project_id: str = PROJECT) -> models.Network:
     """Made with the first call, with one subnet."""
-    known = session.scalar(select(models.Network).where(models.Network.name == NAME))
-    if known is not None:
-        return known
-    made = Network(id=str(uuid.uuid4()), name=NAME, project_id=project_id)
-    networks.add(session, made, _AT)
-    row = session.scalars(select(models.Network).where(models.Network.uuid == made.id)).one()
+    row = session.scalar(select(models.Network).where(models.Network.name == NAME))
+    if row is not None:
+        return row
+    network = Network(id=str(uuid.uuid4()), name=NAME, project_id=project_id)
+    networks.add(session, network, _AT)
+    row = session.scalars(select(models.Network).where(models.Network.uuid == network.id)).one()
     subnet = Subnet(
         id=str(uuid.uuid4()),
-        network_id=made.id,
+        network_id=network.id,
         project_id=project_id,
         ip_version=4,
         cidr="10.99.0.0/24",
@@ -46,8 +46,8 @@ def arguments(session: Session, action: ServerAction, instance_uuid: str) -> dic
     if action is ATTACH_INTERFACE:
         return {"interface": {"id": str(uuid.uuid4()), "network_id": network_of(session).uuid}}
     if action is DETACH_INTERFACE:
-        known = ports.of_instance(session, instance_uuid)
-        return {"port_id": known[0].id if known else given(session, instance_uuid)}
+        attached = ports.of_instance(session, instance_uuid)
+        return {"port_id": attached[0].id if attached else given(session, instance_uuid)}
     return asked_with(action)
 
 

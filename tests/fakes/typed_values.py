@@ -50,7 +50,7 @@ def _collection(kind: Any) -> st.SearchStrategy[Any] | None:
     if isinstance(kind, inspect.FrozenSetType):
         return st.frozensets(of_info(kind.item_type), max_size=3)
     if isinstance(kind, inspect.TupleType):
-        return st.tuples(*(of_info(one) for one in kind.item_types))
+        return st.tuples(*(of_info(item_type) for item_type in kind.item_types))
     if isinstance(kind, inspect.DictType):
         return st.dictionaries(of_info(kind.key_type), of_info(kind.value_type), max_size=2)
     return None

@@ -47,8 +47,8 @@ WRONG = 3  # exit status of a process in which a value was not decoded
 def sample(kind: inspect.Type, depth: int = 0) -> Any:
     """Plain data of a type, with one item in each collection, and every field of a struct."""
     if isinstance(kind, inspect.StructType):
-        known = [field for field in kind.fields if field.required or depth < 6]
-        values = {field.encode_name: sample(field.type, depth + 1) for field in known}
+        fields = [field for field in kind.fields if field.required or depth < 6]
+        values = {field.encode_name: sample(field.type, depth + 1) for field in fields}
         tag = {kind.tag_field: kind.tag} if kind.tag_field is not None else {}
         return tag | values | CHECKED.get(kind.cls.__name__, {})
     if isinstance(kind, inspect.UnionType):

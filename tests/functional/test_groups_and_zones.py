@@ -54,15 +54,15 @@ class Cloud:
             list(pool.map(lambda _: self.boot(1, group), range(count)))
 
     def servers(self) -> list[Json]:
-        found: list[Json] = self.ask("GET", "/v2.1/servers/detail?limit=100")["servers"]
-        return found
+        servers: list[Json] = self.ask("GET", "/v2.1/servers/detail?limit=100")["servers"]
+        return servers
 
     def settled(self, count: int) -> list[Json]:
         """All servers, when so many have ended to be built."""
 
         def ask() -> list[Json]:
-            found = self.servers()
-            return found if [server["status"] in ("ACTIVE", "ERROR") for server in found] == [True] * count else []
+            servers = self.servers()
+            return servers if [server["status"] in ("ACTIVE", "ERROR") for server in servers] == [True] * count else []
 
         found = wait_for(f"{count} servers are built", ask)
         wait_for("usage is told", lambda: not violations(self.cluster))

@@ -37,9 +37,9 @@ def _fill(url: str) -> None:
         flavor = {"name": f"f{disk}", "ram": 64, "vcpus": 1, "disk": disk}
         sent("POST", "/v2.1/flavors", json={"flavor": flavor})
     image = {"name": "guest", "disk_format": "raw", "container_format": "bare"}
-    made = sent("POST", "/v2/images", json=image)["id"]
+    sent_id = sent("POST", "/v2/images", json=image)["id"]
     octets = {"Content-Type": "application/octet-stream"}
-    sent("PUT", f"/v2/images/{made}/file", data=b"\0" * 65536, headers=octets)
+    sent("PUT", f"/v2/images/{sent_id}/file", data=b"\0" * 65536, headers=octets)
     network = sent("POST", "/network/v2.0/networks", json={"network": {"name": "blue"}})["network"]["id"]
     subnet = {"network_id": network, "ip_version": 4, "cidr": "10.1.0.0/24"}
     sent("POST", "/network/v2.0/subnets", json={"subnet": subnet})

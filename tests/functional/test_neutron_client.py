@@ -119,16 +119,16 @@ def test_a_neutron_that_is_away(neutron: ScriptedNeutron) -> None:
 def test_an_outage_is_known_until_the_next_answer(neutron: ScriptedNeutron) -> None:
     now = 0.0
     (port,) = free_ports(1)
-    one = client(f"http://127.0.0.1:{port}", clock=lambda: now)
+    new_client = client(f"http://127.0.0.1:{port}", clock=lambda: now)
     with pytest.raises(errors.ServiceUnavailable):
-        one.within(5.0).ports()
-    assert one.outage.failed_within(10.0)
+        new_client.within(5.0).ports()
+    assert new_client.outage.failed_within(10.0)
     now = 10.0
-    assert not one.outage.failed_within(10.0)
-    one._override = neutron.url
+    assert not new_client.outage.failed_within(10.0)
+    new_client._override = neutron.url
     neutron.answers = [(404, refusal("PortNotFound"))]
-    one.delete_port("p")
-    assert not one.outage.failed_within(1e9)
+    new_client.delete_port("p")
+    assert not new_client.outage.failed_within(1e9)
 
 
 def test_a_port_that_has_gone_is_deleted_already(neutron: ScriptedNeutron) -> None:

@@ -38,10 +38,10 @@ class Client:
 
     def boot(self, image: str, *networks: dict[str, str]) -> Any:
         """The server, once it is built or has failed."""
-        made = self("POST", "/v2.1/servers", server=self.body(image, *networks))["server"]["id"]
+        server_id = self("POST", "/v2.1/servers", server=self.body(image, *networks))["server"]["id"]
 
         def ended() -> Any:
-            server = self("GET", f"/v2.1/servers/{made}")["server"]
+            server = self("GET", f"/v2.1/servers/{server_id}")["server"]
             return server if server["status"] in {"ACTIVE", "ERROR"} else None
 
         return wait_for("the build has ended", ended)
@@ -99,8 +99,8 @@ def bridges(cluster: Cluster, client: Client) -> Iterator[Any]:
 
     def provider_traits(host: str) -> set[str]:
         (provider,) = client("GET", f"/placement/resource_providers?name={host}")["resource_providers"]
-        found = client("GET", f"/placement/resource_providers/{provider['uuid']}/traits")["traits"]
-        return {trait for trait in found if trait.startswith("CUSTOM_PHYSNET_")}
+        traits = client("GET", f"/placement/resource_providers/{provider['uuid']}/traits")["traits"]
+        return {trait for trait in traits if trait.startswith("CUSTOM_PHYSNET_")}
 
     def set_bridges(host: str, **segments: str) -> None:
         there = {segment.replace("_", "."): bridge for segment, bridge in segments.items()}

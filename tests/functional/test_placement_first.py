@@ -45,10 +45,10 @@ class Api:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with Cluster(tmp_path_factory.mktemp("cloud"), ("a", "b", "c")) as made:
+    with Cluster(tmp_path_factory.mktemp("cloud"), ("a", "b", "c")) as cluster:
         for flavor in (PLAIN, FAST):
-            made.conductor.create_flavor(service_context(), flavor=flavor)
-        yield made
+            cluster.conductor.create_flavor(service_context(), flavor=flavor)
+        yield cluster
 
 
 def provider_of(session: Session, host: str) -> Any:
@@ -59,8 +59,8 @@ def provider_of(session: Session, host: str) -> Any:
 def ended(cluster: Cluster, uuid: str) -> Instance:
     def look() -> Instance | None:
         with cluster.db.read() as session:
-            found = session.scalars(select(Instance).where(Instance.uuid == uuid)).one()
-            return found if found.task_state is None else None
+            instance = session.scalars(select(Instance).where(Instance.uuid == uuid)).one()
+            return instance if instance.task_state is None else None
 
     found = wait_for(uuid, look)
     assert found is not None

@@ -90,7 +90,7 @@ def test_a_process_shows_every_series_that_the_document_names(standalone: Proces
     assert re.search(r'minova_audit_seconds_count\{result="ok"\} [1-9]', text)
     assert re.search(r'minova_rpc_seconds_count\{method="audit_node",result="ok",side="server"\} 1', text)
     assert "process_resident_memory_bytes" in text
-    metrics = {one["name"] for one in standalone.ask("GET", "/os-hypervisors/1/overview")["overview"]["metrics"]}
+    metrics = {metric["name"] for metric in standalone.ask("GET", "/os-hypervisors/1/overview")["overview"]["metrics"]}
     assert {"cpu.frequency", "cpu.user.time", "cpu.percent"} <= metrics
 
 

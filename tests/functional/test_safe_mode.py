@@ -89,7 +89,7 @@ def test_a_restored_cloud_serves_reads_and_changes_nothing(cluster: Cluster, tmp
     wait_for("the cloud is in safe mode", lambda: row(file)[1], 60)
     reads = ask(cluster.url, "GET", "/v2/images")
     assert (reads.status, reads.headers[SAFE_MODE]) == (200, LOST)
-    assert first in {one["id"] for one in reads.json()["images"]}
+    assert first in {image["id"] for image in reads.json()["images"]}
     warned = cli(cluster.url, "service", "list", "--long")
     assert warned.returncode == 0
     assert warned.stderr.splitlines() == [f"minova: the cloud is in safe mode and changes nothing: {LOST}."]

@@ -169,11 +169,11 @@ class Clients:
         path, body = f"{self._url}/network/v2.0/networks", {"network": {"name": "to be deleted"}}
         stock: list[str] = []
         while not self._stopping.wait(PAUSE):
-            made = self._http.request("POST", path, json=body)
-            assert made.status in (201, REFUSED), made.data
-            if made.status != REFUSED:
-                stock.append(made.json()["network"]["id"])
-            if stock and (made.status == REFUSED or len(stock) > STOCK):
+            request = self._http.request("POST", path, json=body)
+            assert request.status in (201, REFUSED), request.data
+            if request.status != REFUSED:
+                stock.append(request.json()["network"]["id"])
+            if stock and (request.status == REFUSED or len(stock) > STOCK):
                 network = stock.pop(0)
                 self._ask("deletion", "DELETE", f"/network/v2.0/networks/{network}", key=network)
 

@@ -212,8 +212,8 @@ class Deployment:
         wait_for("the API", lambda: "Binary" in self.cli("service", "list", check=False), timeout)
 
         def up() -> bool:
-            found = {row["Host"] for row in self.json("service", "list") if row["State"] == "up"}
-            return hosts_up <= found
+            hosts = {row["Host"] for row in self.json("service", "list") if row["State"] == "up"}
+            return hosts_up <= hosts
 
         wait_for(f"{wanted} up", up, timeout)
         for executable in self.services.values():

@@ -53,12 +53,12 @@ def run(
     with (
         tempfile.TemporaryFile() as out,
         tempfile.TemporaryFile() as err,
-        Process(command, out, err, environment) as one,
+        Process(command, out, err, environment) as process,
     ):
         try:
-            code = one.wait(timeout)
+            code = process.wait(timeout)
         except subprocess.TimeoutExpired:
-            one.kill()
+            process.kill()
             raise
         return subprocess.CompletedProcess(list(command), code, _text(out), _text(err))
 

@@ -20,8 +20,8 @@ def stocked(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cloud]:
 def test_pages_filters_and_sums(stocked: Cloud) -> None:
     for number in range(5):
         stocked.make_server(f"a_{number}%", flavorRef=stocked.server["flavorRef"])
-    made = stocked.make_server("aX1")
-    stocked.conductor.edit(made["id"], vm_state="error", task_state=None)
+    server = stocked.make_server("aX1")
+    stocked.conductor.edit(server["id"], vm_state="error", task_state=None)
     assert [len(page) for page in follow(stocked, "/v2.1/servers/detail", limit=4)] == [4, 2]
     found = {
         "name=%5Ea_1": ["a_1%"],

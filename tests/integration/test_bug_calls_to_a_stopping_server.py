@@ -62,8 +62,8 @@ class Counter:
 
 @pytest.fixture
 def threads() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(len(NUMBERS) + 2) as made:
-        yield made
+    with ThreadPoolExecutor(len(NUMBERS) + 2) as pool:
+        yield pool
 
 
 def test_another_server_gets_what_the_broker_sends_to_one_that_stops(

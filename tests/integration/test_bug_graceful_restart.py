@@ -44,11 +44,11 @@ class SlowImages:
 
 @pytest.fixture
 def images(guest_image: Path) -> Iterator[SlowImages]:
-    made = SlowImages(guest_image.read_bytes())
-    yield made
-    made.opened.set()
-    made.server.shutdown()
-    made.server.server_close()
+    slow_images = SlowImages(guest_image.read_bytes())
+    yield slow_images
+    slow_images.opened.set()
+    slow_images.server.shutdown()
+    slow_images.server.server_close()
 
 
 def test_a_server_of_a_one_host_cloud_outlives_a_graceful_restart_in_its_build(

@@ -35,9 +35,9 @@ def seconds_until_built(cloud: Deployment, restart: Callable[[], None]) -> float
 
     def built() -> bool:
         answer = urllib3.request("GET", f"{cloud.url}/v2.1/servers/detail", timeout=30, retries=False)
-        found = [server["status"] for server in json.loads(answer.data).get("servers", [])]
-        assert "ERROR" not in found
-        return found == ["ACTIVE"] * BUILDS
+        statuses = [server["status"] for server in json.loads(answer.data).get("servers", [])]
+        assert "ERROR" not in statuses
+        return statuses == ["ACTIVE"] * BUILDS
 
     try:
         wait_for("all are ACTIVE", built, 120)

@@ -75,11 +75,11 @@ class Browser:
 @contextmanager
 def browser() -> Iterator[Browser]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        made = Browser(Path(folder))
+        browser = Browser(Path(folder))
         try:
-            yield made
+            yield browser
         finally:
-            made.close()
+            browser.close()
 
 
 @pytest.fixture

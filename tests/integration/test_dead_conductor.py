@@ -90,9 +90,9 @@ class Conductors:
 def conductors(
     tmp_path: Path, fresh_rabbit_url: Callable[[], str], fresh_postgresql_url: Callable[[], str]
 ) -> Iterator[Conductors]:
-    made = Conductors(tmp_path, fresh_rabbit_url(), fresh_postgresql_url())
-    yield made
-    made.close()
+    conductors = Conductors(tmp_path, fresh_rabbit_url(), fresh_postgresql_url())
+    yield conductors
+    conductors.close()
 
 
 def stand_still(conductors: Conductors, name: str) -> bool:

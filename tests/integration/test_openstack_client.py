@@ -200,8 +200,8 @@ def of_alice(url: str) -> Any:
 
 
 def interfaces(url: str, uuid: str) -> list[Any]:
-    found: list[Any] = of_alice(f"{url}/v2.1/servers/{uuid}/os-interface")["interfaceAttachments"]
-    return found
+    attachments: list[Any] = of_alice(f"{url}/v2.1/servers/{uuid}/os-interface")["interfaceAttachments"]
+    return attachments
 
 
 def idle_server(url: str) -> Any:

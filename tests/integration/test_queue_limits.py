@@ -66,9 +66,9 @@ class _Nothing:
 
 @pytest.fixture(params=[False, True], ids=["classic", "quorum"])
 def queues(tmp_path: Path, broker: SecureRabbitMQ, request: pytest.FixtureRequest) -> Iterator[Queues]:
-    made = Queues(tmp_path, broker, request.param)
-    yield made
-    made.rpc.close()
+    queues = Queues(tmp_path, broker, request.param)
+    yield queues
+    queues.rpc.close()
 
 
 def test_messages_to_a_host_that_stays_off_expire(queues: Queues, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -214,15 +214,15 @@ def test_a_second_one_on_the_same_folder_is_refused(books: Standalone) -> None:
 
 def test_what_is_ready_made_is_there_once_and_not_again(books: Standalone) -> None:
     books.start()
-    made = books.flavors()
-    assert "m1.tiny" in made
+    flavors = books.flavors()
+    assert "m1.tiny" in flavors
     (network,) = books.json("network", "list")
     assert (network["Name"], len(network["Subnets"])) == ("default", 1)
     books.cli("flavor", "delete", "m1.tiny")
     books.cli("network", "delete", "default")
     assert books.stop(signal.SIGTERM) == 0
     books.start()
-    assert books.flavors() == [name for name in made if name != "m1.tiny"]
+    assert books.flavors() == [name for name in flavors if name != "m1.tiny"]
     assert books.json("network", "list") == []
 
 

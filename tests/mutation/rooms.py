@@ -14,24 +14,24 @@ class Room(NamedTuple):
     tests: Sequence[str]
 
     def files(self) -> list[Path]:
-        found = [
+        paths = [
             path
             for name in self.modules
             for path in ([ROOT / name] if name.endswith(".py") else (ROOT / name).rglob("*.py"))
         ]
-        return sorted(path for path in found if path.name != "__init__.py" or path.stat().st_size)
+        return sorted(path for path in paths if path.name != "__init__.py" or path.stat().st_size)
 
     def tests_of(self, module: str) -> list[str]:
         """The files of the module's own tests, which notice most: the others run only if these do not."""
         name = f"test_{Path(module).stem}.py"
         places = [ROOT / test for test in self.tests]
-        found = [
+        paths = [
             path
             for place in places
             for path in ([place] if place.is_file() else place.rglob(name))
             if path.name == name
         ]
-        return [str(path.relative_to(ROOT)) for path in found]
+        return [str(path.relative_to(ROOT)) for path in paths]
 
     def near_and_others(self, module: str, tests: Iterable[str]) -> tuple[set[str], set[str]]:
         """Divides tests into the module's own and those of other modules."""

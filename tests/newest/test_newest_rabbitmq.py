@@ -40,9 +40,9 @@ def queues(broker: NewestRabbitMQ, url: str) -> dict[str, tuple[str, bool]]:
 
 def connection_to(broker: NewestRabbitMQ, url: str) -> amqp.Connection:
     vhost = url.rpartition("/")[2]
-    made = amqp.Connection(f"127.0.0.1:{broker.ports[0]}", "guest", "guest", virtual_host=vhost)
-    made.connect()
-    return made
+    connection = amqp.Connection(f"127.0.0.1:{broker.ports[0]}", "guest", "guest", virtual_host=vhost)
+    connection.connect()
+    return connection
 
 
 def test_a_cloud_declares_no_transient_queue(

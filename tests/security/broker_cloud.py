@@ -175,8 +175,10 @@ def _key(name: str, facts: Facts) -> str:
 def _struct(kind: Any, facts: Facts) -> Any:
     hints = typing.get_type_hints(kind, include_extras=True)
     fields = msgspec.structs.fields(kind)
-    wanted = [one.name for one in fields if one.required or one.name in facts.names or one.name == "host"]
-    return {name: _value(name, hints[name], facts) for name in wanted} | facts.fields.get(kind, {})
+    field_names = [
+        field.name for field in fields if field.required or field.name in facts.names or field.name == "host"
+    ]
+    return {name: _value(name, hints[name], facts) for name in field_names} | facts.fields.get(kind, {})
 
 
 # -- what must not change ----------------------------------------------------------------------------------------------

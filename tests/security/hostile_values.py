@@ -63,8 +63,8 @@ class Attacker:
             value = inner
 
     def _struct(self, kind: Any) -> dict[str, Any]:
-        fields = (one for one in kind.fields if one.required or self._random.random() < 0.5)
-        return {one.encode_name: self._field(one) for one in fields}
+        fields = (field for field in kind.fields if field.required or self._random.random() < 0.5)
+        return {field.encode_name: self._field(field) for field in fields}
 
     def _field(self, field: Any) -> Any:
         known = self._known.get(field.name)
@@ -84,7 +84,7 @@ class Attacker:
         if isinstance(kind, inspect.VarTupleType | inspect.FrozenSetType):
             return [self._value(kind.item_type) for _ in range(self._random.randrange(4))]
         if isinstance(kind, inspect.TupleType):
-            return [self._value(one) for one in kind.item_types]
+            return [self._value(item_type) for item_type in kind.item_types]
         return self._leaf(kind)
 
     def _number(self, kind: Any) -> int:

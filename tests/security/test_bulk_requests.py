@@ -27,9 +27,9 @@ MANY = 2000
 def harness(tmp_path: Path) -> Iterator[ConductorHarness]:
     url = f"sqlite:///{tmp_path}/minova.sqlite"
     create_all(url)
-    made = ConductorHarness(url, hosts=("a",))
-    yield made
-    made.close()
+    harness = ConductorHarness(url, hosts=("a",))
+    yield harness
+    harness.close()
 
 
 def rules(group: SecurityGroup, count: int) -> tuple[SecurityGroupRule, ...]:
@@ -70,9 +70,9 @@ def test_bug_subnets_are_made_before_their_quota(harness: ConductorHarness, monk
 
 @pytest.fixture
 def cloud(tmp_path: Path) -> Iterator[Cloud]:
-    made = with_users(tmp_path)
-    yield made
-    made.close()
+    users = with_users(tmp_path)
+    yield users
+    users.close()
 
 
 @pytest.mark.parametrize("plural", ["networks", "subnets", "ports", "security_groups", "security_group_rules"])

@@ -45,18 +45,18 @@ with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
 
 @pytest.fixture
 def host() -> Iterator[VethHost]:
-    with VethHost() as made:
-        yield made
+    with VethHost() as host:
+        yield host
 
 
 @pytest.fixture
 def networks(host: VethHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NetworkNamespaces]:
     monkeypatch.setattr(shares, "table_size", lambda: SIZE)
-    made = NetworkNamespaces(tmp_path / "run", host.path, f"@{host.name}", lambda: {"brflat"})
-    yield made
-    for network_id in made.records():
-        made.remove(network_id)
-    made.track([])
+    namespaces = NetworkNamespaces(tmp_path / "run", host.path, f"@{host.name}", lambda: {"brflat"})
+    yield namespaces
+    for network_id in namespaces.records():
+        namespaces.remove(network_id)
+    namespaces.track([])
     assert shares.TABLE not in host.run("nft", "list", "tables")
 
 

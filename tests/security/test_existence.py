@@ -43,8 +43,8 @@ class Users:
 
     def flavor(self, **more: Any) -> str:
         flavor = {"name": "f", "ram": 64, "vcpus": 1, "disk": 1, **more}
-        made: str = self.make("admin", FLAVORS, {"flavor": flavor})["flavor"]["id"]
-        return made
+        flavor_id: str = self.make("admin", FLAVORS, {"flavor": flavor})["flavor"]["id"]
+        return flavor_id
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def test_shared_network_is_used_and_not_changed(users: Users) -> None:
     seen = users.ask("bob", "GET", f"{root}/networks")[1]["networks"]
     assert [one["id"] for one in seen] == [shared["id"]]
     assert "provider:network_type" not in seen[0]
-    assert [one["id"] for one in users.ask("bob", "GET", f"{root}/subnets")[1]["subnets"]] == [subnet["id"]]
+    assert [subnet["id"] for subnet in users.ask("bob", "GET", f"{root}/subnets")[1]["subnets"]] == [subnet["id"]]
     port = users.make("bob", f"{root}/ports", {"port": {"network_id": shared["id"]}})["port"]
     assert (port["project_id"], "binding:host_id" in port) == ("bob", False)
     by_subnet = {"port": {"network_id": shared["id"], "fixed_ips": [{"subnet_id": subnet["id"]}]}}

@@ -87,9 +87,9 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    made = World(tmp_path_factory.mktemp("world"))
-    yield made
-    made.close()
+    world = World(tmp_path_factory.mktemp("world"))
+    yield world
+    world.close()
 
 
 def assert_nothing_is_told(text: str) -> None:

@@ -39,9 +39,9 @@ NO_ADDRESS = "IpAddressGenerationFailure"
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    made = Site(tmp_path)
-    yield made
-    made.close()
+    site = Site(tmp_path)
+    yield site
+    site.close()
 
 
 def versions() -> tuple[Version, ...]:

@@ -200,9 +200,9 @@ def cloud_of(prepared: Path, folder: Path, guests: set[str]) -> Iterator[Cloud]:
     for old in folder.iterdir():
         old.unlink()
     shutil.copy(prepared, copy)
-    made = Cloud(f"sqlite:///{copy}", guests)
-    yield made
-    made.harness.close()
+    cloud = Cloud(f"sqlite:///{copy}", guests)
+    yield cloud
+    cloud.harness.close()
 
 
 def order_of(chosen: random.Random) -> list[Method]:

@@ -41,8 +41,8 @@ def inspections(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Inspe
 
 
 def test_each_hostile_image_is_refused_or_harmless(inspections: list[Inspection]) -> None:
-    assert len({one.name for one in inspections}) >= 300
-    assert [one for one in inspections if not one.is_right] == []
+    assert len({inspection.name for inspection in inspections}) >= 300
+    assert [inspection for inspection in inspections if not inspection.is_right] == []
 
 
 def test_none_takes_long(inspections: list[Inspection]) -> None:
@@ -51,6 +51,6 @@ def test_none_takes_long(inspections: list[Inspection]) -> None:
 
 
 def test_reasons_are_short_and_name_no_file_of_the_host(inspections: list[Inspection]) -> None:
-    reasons = [one.answer for one in inspections if one.answer.startswith("refused: ")]
+    reasons = [inspection.answer for inspection in inspections if inspection.answer.startswith("refused: ")]
     assert max(map(len, reasons)) < 300
     assert [text for text in reasons if str(Path(sys.prefix)) in text or "/tmp" in text or "Traceback" in text] == []

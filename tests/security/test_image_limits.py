@@ -17,9 +17,9 @@ CAP = 2 * MB
 
 @pytest.fixture
 def cloud(tmp_path: Path) -> Iterator[Cloud]:
-    made = Cloud(tmp_path, image_size_cap=CAP)
-    yield made
-    made.close()
+    cloud = Cloud(tmp_path, image_size_cap=CAP)
+    yield cloud
+    cloud.close()
 
 
 class Unread(io.RawIOBase):

@@ -123,16 +123,16 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as heard:
 
 @pytest.fixture
 def host() -> Iterator[VethHost]:
-    with VethHost() as made:
-        yield made
+    with VethHost() as host:
+        yield host
 
 
 @pytest.fixture
 def networks(host: VethHost, tmp_path: Path) -> Iterator[NetworkNamespaces]:
-    made = NetworkNamespaces(tmp_path / "run", host.path, f"@{host.name}", lambda: {"brflat"})
-    yield made
-    for network_id in made.records():
-        made.remove(network_id)
+    namespaces = NetworkNamespaces(tmp_path / "run", host.path, f"@{host.name}", lambda: {"brflat"})
+    yield namespaces
+    for network_id in namespaces.records():
+        namespaces.remove(network_id)
 
 
 def add(

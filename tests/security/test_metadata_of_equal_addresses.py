@@ -37,22 +37,22 @@ except OSError as error:
 
 @pytest.fixture
 def host() -> Iterator[VethHost]:
-    with VethHost() as made:
-        yield made
+    with VethHost() as host:
+        yield host
 
 
 @pytest.fixture
 def networks(host: VethHost, harness: ConductorHarness, tmp_path: Path) -> Iterator[NetworkNamespaces]:
     """With minova-metadata, which asks the conductor."""
-    made = NetworkNamespaces(tmp_path / "run", host.path, f"@{host.name}")
+    namespaces = NetworkNamespaces(tmp_path / "run", host.path, f"@{host.name}")
     conf = configuration.load([], "test", files=[])
     conf.set_override("host", "a")
-    running = service.local(conf, harness.conductor, made)
+    running = service.local(conf, harness.conductor, namespaces)
     running.start()
-    yield made
+    yield namespaces
     running.stop()
-    for network_id in made.records():
-        made.remove(network_id)
+    for network_id in namespaces.records():
+        namespaces.remove(network_id)
 
 
 def get(guest: VethGuest, address: str) -> str:
@@ -66,9 +66,9 @@ def test_bug_guests_with_one_address_read_the_user_data_of_another_tenant(
 ) -> None:
     guests: dict[str, tuple[Vif, VethGuest]] = {}
     for name in ("ours", "theirs"):
-        made = network(harness)
-        subnet(harness, made, CIDR, enable_dhcp=False)
-        server = harness.active(**on(made), user_data=base64.b64encode(name.encode()).decode())
+        new_network = network(harness)
+        subnet(harness, new_network, CIDR, enable_dhcp=False)
+        server = harness.active(**on(new_network), user_data=base64.b64encode(name.encode()).decode())
         (vif,) = harness.conductor.interfaces_of_host(CTX, host="a")[server]
         host.bridge(vif.network_id)
         networks.ensure(network_of(vif, metadata=True))
@@ -79,7 +79,7 @@ def test_bug_guests_with_one_address_read_the_user_data_of_another_tenant(
         wait_for("the service listens in its network", lambda guest=guest: "Error" not in get(guest, address))  # type: ignore[misc]
         assert get(guest, address) == f"200 {name}"
     # An address that the host knows on the other network alone.
-    more = harness.active(**on(made), user_data="c2VjcmV0")
+    more = harness.active(**on(new_network), user_data="c2VjcmV0")
     (vif,) = harness.conductor.interfaces_of_host(CTX, host="a")[more]
     other = vif.addresses[0].ip_address
     for _, guest in guests.values():

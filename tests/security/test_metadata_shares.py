@@ -55,9 +55,9 @@ class Guests(LocalGuests):
 
 @pytest.fixture
 def conductor() -> Iterator[Conductor]:
-    made = Conductor()
-    yield made
-    made.go.set()
+    conductor = Conductor()
+    yield conductor
+    conductor.go.set()
 
 
 @pytest.fixture

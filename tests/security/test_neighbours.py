@@ -103,15 +103,15 @@ with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x86DD)) as r
 
 @pytest.fixture
 def host() -> Iterator[VethHost]:
-    with VethHost() as made:
-        yield made
+    with VethHost() as host:
+        yield host
 
 
 @pytest.fixture
 def networks(host: VethHost, tmp_path: Path) -> Iterator[NetworkNamespaces]:
-    made = NetworkNamespaces(tmp_path / "run", host.path, f"@{host.name}")
-    yield made
-    made.remove(NETWORK)
+    namespaces = NetworkNamespaces(tmp_path / "run", host.path, f"@{host.name}")
+    yield namespaces
+    namespaces.remove(NETWORK)
 
 
 @pytest.mark.parametrize("target", [ADDRESS, "192.0.2.7"], ids=["answers of the namespace", "answers from outside"])

@@ -30,8 +30,8 @@ class Overridden:
         body = {"server_group": {"name": "g", "policies": ["affinity"]}}
         status, made = self.ask(user, "POST", GROUPS, body)
         assert status == 200, made
-        found: str = made["server_group"]["id"]
-        return found
+        server_group_id: str = made["server_group"]["id"]
+        return server_group_id
 
     def server(self, user: str) -> str:
         flavor = {"name": f"f-{user}", "ram": 64, "vcpus": 1, "disk": 1}
@@ -41,8 +41,8 @@ class Overridden:
         headers = {"Content-Type": "application/octet-stream", **login(user)}
         assert self.cloud.ask("PUT", f"{IMAGES}/{image_id}/file", b"\0" * 512, headers=headers)[0] == 204
         body = {"server": {"name": "vm", "flavorRef": flavor_id, "imageRef": image_id}}
-        made: str = self.ask(user, "POST", SERVERS, body)[1]["server"]["id"]
-        return made
+        server_id: str = self.ask(user, "POST", SERVERS, body)[1]["server"]["id"]
+        return server_id
 
 
 @pytest.fixture

@@ -481,27 +481,27 @@ class Site:
 
     def server_id(self) -> str:
         server = {**body_of_server(self)["server"], "metadata": {"k": "v"}}
-        made: str = self.make("alice", "/v2.1/servers", {"server": server})["server"]["id"]
-        self.cloud.conductor.edit(made, host="h1", vm_state="active", task_state=None)
-        self.cloud.consoles.texts[made] = "login:"
-        self.cloud.conductor.add(models.InstanceTag(instance_uuid=made, tag="t"))
-        return made
+        server_id: str = self.make("alice", "/v2.1/servers", {"server": server})["server"]["id"]
+        self.cloud.conductor.edit(server_id, host="h1", vm_state="active", task_state=None)
+        self.cloud.consoles.texts[server_id] = "login:"
+        self.cloud.conductor.add(models.InstanceTag(instance_uuid=server_id, tag="t"))
+        return server_id
 
     def flavor_id(self) -> str:
-        made: str = self.make("admin", "/v2.1/flavors", {"flavor": self.body_of_flavor()})["flavor"]["id"]
-        return made
+        flavor_id: str = self.make("admin", "/v2.1/flavors", {"flavor": self.body_of_flavor()})["flavor"]["id"]
+        return flavor_id
 
     def group_id(self) -> str:
         body = {"server_group": {"name": "g", "policies": ["affinity"]}}
-        made: str = self.make("alice", "/v2.1/os-server-groups", body)["server_group"]["id"]
-        return made
+        server_group_id: str = self.make("alice", "/v2.1/os-server-groups", body)["server_group"]["id"]
+        return server_group_id
 
     def body_of_keypair(self) -> Json:
         return {"keypair": {"name": f"k{next(self.numbers)}", "public_key": PUBLIC_KEY}}
 
     def keypair_name(self) -> str:
-        made: str = self.make("alice", "/v2.1/os-keypairs", self.body_of_keypair())["keypair"]["name"]
-        return made
+        keypair_name: str = self.make("alice", "/v2.1/os-keypairs", self.body_of_keypair())["keypair"]["name"]
+        return keypair_name
 
     def aggregate_id(self) -> str:
         body = {"aggregate": {"name": f"a{next(self.numbers)}"}}
@@ -512,13 +512,13 @@ class Site:
         return made
 
     def network_id(self) -> str:
-        made: str = self.make("alice", "/network/v2.0/networks", {"network": {}})["network"]["id"]
-        return made
+        network_id: str = self.make("alice", "/network/v2.0/networks", {"network": {}})["network"]["id"]
+        return network_id
 
     def subnet_id(self) -> str:
         body = {"network_id": self.network_id(), "ip_version": 4, "cidr": self.range()}
-        made: str = self.make("alice", "/network/v2.0/subnets", {"subnet": body})["subnet"]["id"]
-        return made
+        subnet_id: str = self.make("alice", "/network/v2.0/subnets", {"subnet": body})["subnet"]["id"]
+        return subnet_id
 
     def range(self) -> str:
         number = next(self.numbers)
@@ -526,28 +526,32 @@ class Site:
 
     def port_id(self) -> str:
         body = {"port": {"network_id": self.network_id()}}
-        made: str = self.make("alice", "/network/v2.0/ports", body)["port"]["id"]
-        return made
+        port_id: str = self.make("alice", "/network/v2.0/ports", body)["port"]["id"]
+        return port_id
 
     def security_group_id(self) -> str:
         body = {"security_group": {"name": f"s{next(self.numbers)}"}}
-        made: str = self.make("alice", "/network/v2.0/security-groups", body)["security_group"]["id"]
-        return made
+        security_group_id: str = self.make("alice", "/network/v2.0/security-groups", body)["security_group"]["id"]
+        return security_group_id
 
     def address_group_id(self) -> str:
-        made: str = self.make("alice", "/network/v2.0/address-groups", {"address_group": {}})["address_group"]["id"]
-        return made
+        address_group_id: str = self.make("alice", "/network/v2.0/address-groups", {"address_group": {}})[
+            "address_group"
+        ]["id"]
+        return address_group_id
 
     def subnetpool_id(self) -> str:
         body = {"subnetpool": {"name": "p", "prefixes": ["10.0.0.0/8"]}}
-        made: str = self.make("alice", "/network/v2.0/subnetpools", body)["subnetpool"]["id"]
-        return made
+        subnetpool_id: str = self.make("alice", "/network/v2.0/subnetpools", body)["subnetpool"]["id"]
+        return subnetpool_id
 
     def security_group_rule_id(self) -> str:
         body = {"security_group_id": self.security_group_id(), "direction": "ingress"}
         path = "/network/v2.0/security-group-rules"
-        made: str = self.make("alice", path, {"security_group_rule": body})["security_group_rule"]["id"]
-        return made
+        security_group_rule_id: str = self.make("alice", path, {"security_group_rule": body})["security_group_rule"][
+            "id"
+        ]
+        return security_group_rule_id
 
     def uuid(self) -> str:
         made = str(uuid.uuid4())
@@ -599,9 +603,9 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    made = Site(tmp_path_factory.mktemp("table"))
-    yield made
-    made.close()
+    site = Site(tmp_path_factory.mktemp("table"))
+    yield site
+    site.close()
 
 
 def body_of_server(site: Site) -> Json:

@@ -68,8 +68,8 @@ except OSError:
 
 @pytest.fixture
 def host() -> Iterator[VethHost]:
-    with VethHost() as made:
-        yield made
+    with VethHost() as host:
+        yield host
 
 
 @contextlib.contextmanager

@@ -137,9 +137,9 @@ class Rogue:
 def rogue(secure_rabbitmq: SecureRabbitMQ, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rogue]:
     folder = tmp_path_factory.mktemp("cloud")
     with secure_cloud(secure_rabbitmq, folder) as (cluster, users):
-        made = Rogue(cluster, users, folder)
-        yield made
-        made.rpc.close()
+        rogue = Rogue(cluster, users, folder)
+        yield rogue
+        rogue.rpc.close()
 
 
 def _boot(cluster: Cluster, name: str, host: str) -> str:

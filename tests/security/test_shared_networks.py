@@ -18,8 +18,8 @@ def test_owner_of_a_network_deletes_the_ports_of_others_and_does_not_change_them
     try:
         network = ask(cloud, "alice", "POST", "networks", {"network": {}})[1]["network"]["id"]
         assert ask(cloud, "admin", "PUT", f"networks/{network}", {"network": {"shared": True}})[0] == 200
-        made = ask(cloud, "bob", "POST", "ports", {"port": {"network_id": network}})[1]["port"]
-        path = f"ports/{made['id']}"
+        port = ask(cloud, "bob", "POST", "ports", {"port": {"network_id": network}})[1]["port"]
+        path = f"ports/{port['id']}"
         every: tuple[dict[str, Any], ...] = (
             {"port_security_enabled": False, "security_groups": []},
             {"allowed_address_pairs": [{"ip_address": "0.0.0.0/0"}]},
@@ -30,7 +30,7 @@ def test_owner_of_a_network_deletes_the_ports_of_others_and_does_not_change_them
         )
         for changes in every:
             assert ask(cloud, "alice", "PUT", path, {"port": changes})[0] == 403, changes
-        assert ask(cloud, "alice", "GET", path)[1]["port"] == made
+        assert ask(cloud, "alice", "GET", path)[1]["port"] == port
         assert ask(cloud, "bob", "PUT", path, {"port": {"name": "own"}})[0] == 200
         assert ask(cloud, "admin", "PUT", path, {"port": {"name": "any"}})[0] == 200
         assert ask(cloud, "alice", "DELETE", path)[0] == 204

@@ -46,10 +46,10 @@ class Source:
 
 
 def destination(**changed: Any) -> LiveDestination:
-    made = LiveDestination(
+    live_destination = LiveDestination(
         mode=LiveMode.BLOCK, uri=HOSTILE, address="192.0.2.7", tls_name=None, xml="", persistent_xml="", copied=("vda",)
     )
-    return msgspec.structs.replace(made, **changed)
+    return msgspec.structs.replace(live_destination, **changed)
 
 
 def migrate(told: LiveDestination) -> str:

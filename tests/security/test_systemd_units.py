@@ -48,16 +48,16 @@ def test_systemd_finds_a_service_little_exposed(unit: str) -> None:
 
 @pytest.mark.parametrize("unit", EXPOSURE)
 def test_every_service_says_when_it_serves_and_has_a_watchdog(unit: str) -> None:
-    found = sandbox.settings(sandbox.UNITS / f"{unit}.service")
-    assert (found["Type"], found["WatchdogSec"]) == (["notify"], ["60"])
+    settings = sandbox.settings(sandbox.UNITS / f"{unit}.service")
+    assert (settings["Type"], settings["WatchdogSec"]) == (["notify"], ["60"])
 
 
 @pytest.mark.parametrize("unit", EXPOSURE)
 def test_no_service_is_root_or_leaves_files_open(unit: str) -> None:
-    found = sandbox.settings(sandbox.UNITS / f"{unit}.service")
+    settings = sandbox.settings(sandbox.UNITS / f"{unit}.service")
     # The helper is root without most of root's rights; nothing but a local socket reaches it.
     user = "root" if unit == "minova-network-helper" else "minova"
-    assert (found["User"], found["UMask"]) == ([user], ["0077"])
+    assert (settings["User"], settings["UMask"]) == ([user], ["0077"])
 
 
 @pytest.mark.parametrize(

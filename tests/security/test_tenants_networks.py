@@ -23,9 +23,9 @@ ROOT = "/network/v2.0"
 
 @pytest.fixture
 def cloud(tmp_path: Path) -> Iterator[Cloud]:
-    made = with_users(tmp_path)
-    yield made
-    made.close()
+    users = with_users(tmp_path)
+    yield users
+    users.close()
 
 
 def ask(cloud: Cloud, user: str, method: str, path: str, body: Any = None) -> tuple[int, Any]:
@@ -113,10 +113,10 @@ def test_resolver_that_is_the_host_itself_is_refused(cloud: Cloud, server: str) 
 def harness(tmp_path: Path) -> Iterator[ConductorHarness]:
     url = f"sqlite:///{tmp_path}/minova.sqlite"
     create_all(url)
-    made = ConductorHarness(url, hosts=("a",))
-    made.levels["compute"] = NAMESPACES
-    yield made
-    made.close()
+    harness = ConductorHarness(url, hosts=("a",))
+    harness.levels["compute"] = NAMESPACES
+    yield harness
+    harness.close()
 
 
 def test_host_asks_no_resolver_of_its_own_that_a_row_still_names(harness: ConductorHarness) -> None:
@@ -125,7 +125,7 @@ def test_host_asks_no_resolver_of_its_own_that_a_row_still_names(harness: Conduc
     uuid = harness.active(**on(mine))
     with harness.db.read() as session:
         (vif,) = vifs.of_instances(session, [uuid])[uuid]
-    assert [one.dns_nameservers for one in vif.subnets] == [("9.9.9.9",)]
+    assert [subnet.dns_nameservers for subnet in vif.subnets] == [("9.9.9.9",)]
 
 
 def test_metadata_of_another_network_stays_hidden_from_a_guest_without_filters(harness: ConductorHarness) -> None:

@@ -35,10 +35,10 @@ class Authority:
 
     def issue(self, name: str, folder: Path, names: str = NAMES, days: int | None = None) -> Certificate:
         """For the common name `name` and for the alternative `names`. `days`: until it ends; negative if it has ended."""
-        made = Certificate(folder / f"{name}.crt", folder / f"{name}.key")
+        certificate = Certificate(folder / f"{name}.crt", folder / f"{name}.key")
         request, extensions = folder / f"{name}.csr", folder / f"{name}.ext"
         extensions.write_text(f"subjectAltName={names}\n")
-        _openssl("req", *_NEW_KEY, "-subj", f"/CN={name}", *self._to(request, made.key))
+        _openssl("req", *_NEW_KEY, "-subj", f"/CN={name}", *self._to(request, certificate.key))
         signing = [
             "-CA",
             str(self.certificate),
@@ -48,10 +48,10 @@ class Authority:
             "-days",
             self._days if days is None else str(days),
         ]
-        more = ["-extfile", str(extensions), "-out", str(made.certificate)]
+        more = ["-extfile", str(extensions), "-out", str(certificate.certificate)]
         _openssl("x509", "-req", "-in", str(request), *signing, *more)
-        made.key.chmod(0o600)
-        return made
+        certificate.key.chmod(0o600)
+        return certificate
 
     @staticmethod
     def _to(out: Path, key: Path) -> list[str]:

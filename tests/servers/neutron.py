@@ -152,13 +152,13 @@ class Neutron(OpenStackServer):
 
     def port(self, network_id: str, project: str = "demo", **values: Any) -> dict[str, Any]:
         wanted = {"network_id": network_id, "tenant_id": project, **values}
-        made: dict[str, Any] = self.call("POST", "/v2.0/ports", {"port": wanted})["port"]
-        return made
+        port: dict[str, Any] = self.call("POST", "/v2.0/ports", {"port": wanted})["port"]
+        return port
 
     def port_now(self, port_id: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.call("GET", f"/v2.0/ports/{port_id}")["port"]
-        return found
+        port: dict[str, Any] = self.call("GET", f"/v2.0/ports/{port_id}")["port"]
+        return port
 
     def ports_of(self, device_id: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.call("GET", f"/v2.0/ports?device_id={device_id}")["ports"]
-        return found
+        ports: list[dict[str, Any]] = self.call("GET", f"/v2.0/ports?device_id={device_id}")["ports"]
+        return ports

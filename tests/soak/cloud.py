@@ -334,7 +334,7 @@ class Cloud:
         file = self._books_of(compute)
         if file.exists():
             domains = json.loads(file.read_bytes())
-            file.write_text(json.dumps([one | {"power_state": PowerState.SHUTDOWN} for one in domains]))
+            file.write_text(json.dumps([domain | {"power_state": PowerState.SHUTDOWN} for domain in domains]))
 
     def _books_of(self, compute: str) -> Path:
         return self.folder / compute / "state" / "instances" / "fake-domains.json"
@@ -343,4 +343,4 @@ class Cloud:
         """UUID, attempt and power state of each domain."""
         books = self._books_of(compute)
         domains = json.loads(books.read_bytes()) if books.exists() else []
-        return [(one["uuid"], one["attempt"], one["power_state"]) for one in domains]
+        return [(domain["uuid"], domain["attempt"], domain["power_state"]) for domain in domains]

@@ -100,8 +100,8 @@ def test_the_sbom_is_valid_and_complete(tmp_path: Path) -> None:
     sbom = json.loads(file.read_text())
     locker = tool("lock")
     pinned = {(name, version) for name, pins in locker.pins("runtime.lock").items() for version, _ in pins}
-    assert {(canonicalize_name(one["name"]), one["version"]) for one in sbom["components"]} == pinned
-    assert all(one["hashes"] for one in sbom["components"])
+    assert {(canonicalize_name(component["name"]), component["version"]) for component in sbom["components"]} == pinned
+    assert all(component["hashes"] for component in sbom["components"])
     edges = {edge["ref"]: edge.get("dependsOn", []) for edge in sbom["dependencies"]}
     own = edges[sbom["metadata"]["component"]["bom-ref"]]
     direct = {canonicalize_name(requirement.name) for requirement in locker.declared(locker.RUNTIME)}
@@ -110,7 +110,7 @@ def test_the_sbom_is_valid_and_complete(tmp_path: Path) -> None:
     while queue:
         queue += new if (new := [to for to in edges[queue.pop()] if to not in reached]) else []
         reached |= {*new}
-    assert reached == {one["bom-ref"] for one in sbom["components"]}
+    assert reached == {component["bom-ref"] for component in sbom["components"]}
 
 
 # -- roles ---------------------------------------------------------------------------------------------------------------

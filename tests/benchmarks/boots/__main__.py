@@ -48,10 +48,10 @@ class Client:
         return answer.json() if answer.data else None
 
     def network(self, name: str, cidr: str) -> str:
-        made = str(self.ask("POST", f"{NETWORK}/networks", {"network": {"name": name}})["network"]["id"])
-        subnet = {"network_id": made, "ip_version": 4, "cidr": cidr}
+        network_id = str(self.ask("POST", f"{NETWORK}/networks", {"network": {"name": name}})["network"]["id"])
+        subnet = {"network_id": network_id, "ip_version": 4, "cidr": cidr}
         self.ask("POST", f"{NETWORK}/subnets", {"subnet": subnet})
-        return made
+        return network_id
 
     def create(self, name: str, image: str, count: int = 1, networks: Networks = "none") -> list[str]:
         server: dict[str, Any] = {"name": name, "flavorRef": "1", "imageRef": image, "networks": networks}

@@ -132,11 +132,13 @@ def _rows(
 
 
 def by_address(db: Database, expression: str, project_id: str | None, expected: int | None) -> Callable[[], None]:
-    wanted = instances.InstanceFilter(project_id=project_id, patterns=(("ip", patterns.parse("ip", expression)),))
+    instance_filter = instances.InstanceFilter(
+        project_id=project_id, patterns=(("ip", patterns.parse("ip", expression)),)
+    )
 
     def ask() -> None:
         with db.read() as session:
-            found = instances.instances(session, wanted, [("created_at", True)], None, 50, "nova")
+            found = instances.instances(session, instance_filter, [("created_at", True)], None, 50, "nova")
         assert expected in (None, len(found)), len(found)
 
     return ask

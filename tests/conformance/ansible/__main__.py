@@ -53,8 +53,8 @@ class Result(NamedTuple):
 def main() -> int:
     logging.disable(logging.CRITICAL)
     ansible = installed("ansible")
-    with cloud() as made, tempfile.TemporaryDirectory(prefix="ansible") as folder:
-        return tell(results(ansible, made.keystone, Path(folder)))
+    with cloud() as new_cloud, tempfile.TemporaryDirectory(prefix="ansible") as folder:
+        return tell(results(ansible, new_cloud.keystone, Path(folder)))
 
 
 def results(ansible: Path, keystone: str, folder: Path) -> list[Result]:

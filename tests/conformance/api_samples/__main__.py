@@ -35,19 +35,19 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--results", type=Path, help="write what each test said, one JSON object a line")
     parser.add_argument("--processes", type=int, default=3, help="how many clouds at once (3)")
     parser.add_argument("words", nargs="*", metavar="WORD")
-    asked = parser.parse_args(arguments)
-    python = asked.nova or installed(asked.folder)
-    (asked.results or Path("/dev/null")).write_text("")
-    templates, tests = run_all(python, asked.words, asked.results, asked.processes)
+    options = parser.parse_args(arguments)
+    python = options.nova or installed(options.folder)
+    (options.results or Path("/dev/null")).write_text("")
+    templates, tests = run_all(python, options.words, options.results, options.processes)
     found = outcomes(templates, tests)
-    if asked.words:
+    if options.words:
         used = {template for test in tests for template in test["templates"]}
         found = [outcome for outcome in found if outcome.template in used]
     for outcome in found:
         if outcome.kind == FAILED:
             print(f"FAILED {outcome.template}: {outcome.reason}")
     print(table(found))
-    if asked.document:
+    if options.document:
         document(PAGE, table(found))
     return int(any(outcome.kind == FAILED for outcome in found))
 

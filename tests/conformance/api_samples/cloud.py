@@ -158,8 +158,8 @@ def _sent(session: requests.Session, method: str, url: str, **more: Any) -> None
 
 @contextmanager
 def clouds() -> Iterator[Clouds]:
-    made = Clouds()
+    clouds = Clouds()
     try:
-        yield made
+        yield clouds
     finally:
-        made.close()
+        clouds.close()

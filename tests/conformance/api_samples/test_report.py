@@ -18,8 +18,8 @@ VALUE = "Values do not match:\nTemplate: a\nResponse: b"
 
 
 def outcome(template: str, *said: Mapping[str, str]) -> Outcome:
-    (made,) = outcomes([template], [{"templates": each} for each in said])
-    return made
+    (outcome,) = outcomes([template], [{"templates": each} for each in said])
+    return outcome
 
 
 @pytest.mark.parametrize(
@@ -38,21 +38,21 @@ def outcome(template: str, *said: Mapping[str, str]) -> Outcome:
 def test_template_passes_if_each_use_does_and_else_needs_a_reason_for_each(
     template: str, said: list[str], kind: str
 ) -> None:
-    made = outcome(template, *({template: each} for each in said))
-    assert (made.kind, made.known) == (kind, kind != FAILED)
-    assert bool(made.reason) == (kind != PASSED)
+    new_outcome = outcome(template, *({template: each} for each in said))
+    assert (new_outcome.kind, new_outcome.known) == (kind, kind != FAILED)
+    assert bool(new_outcome.reason) == (kind != PASSED)
 
 
 def test_reasons_of_several_failures_are_all_named() -> None:
     failures = [VALUE, "POST x: 400 Unavailable console type spice-html5"]
-    made = outcome(
+    new_outcome = outcome(
         "os-remote-consoles/x-resp.json.tpl", *({"os-remote-consoles/x-resp.json.tpl": each} for each in failures)
     )
-    assert made.kind == EXPLAINED_KIND
-    assert len(made.reason.split("; ")) == 2
+    assert new_outcome.kind == EXPLAINED_KIND
+    assert len(new_outcome.reason.split("; ")) == 2
 
 
 def test_table_counts_each_kind() -> None:
-    made = table([Outcome("a/1", PASSED), Outcome("a/2", FAILED, "why", known=False), Outcome("b/1", PASSED)])
-    assert "| a | 1 | 1 | 0 | 0 |  |" in made
-    assert "| **all 3** | 2 | 1 | 0 | 0 | |" in made
+    new_table = table([Outcome("a/1", PASSED), Outcome("a/2", FAILED, "why", known=False), Outcome("b/1", PASSED)])
+    assert "| a | 1 | 1 | 0 | 0 |  |" in new_table
+    assert "| **all 3** | 2 | 1 | 0 | 0 | |" in new_table

@@ -31,16 +31,16 @@ WITHIN = 600.0
 def main() -> int:
     logging.disable(logging.CRITICAL)
     executables = installed("heat")
-    with cloud() as made, RabbitMQ() as rabbitmq, PostgreSQL() as postgresql:
-        connection = connect(made.keystone)
+    with cloud() as new_cloud, RabbitMQ() as rabbitmq, PostgreSQL() as postgresql:
+        connection = connect(new_cloud.keystone)
         make_users(connection)
-        with Heat(executables, made.keystone, rabbitmq.fresh_url(), postgresql.fresh_url()) as heat:
+        with Heat(executables, new_cloud.keystone, rabbitmq.fresh_url(), postgresql.fresh_url()) as heat:
             service = connection.identity.create_service(type="orchestration", name="heat")
             url = f"{heat.url}/v1/%(project_id)s"
             connection.identity.create_endpoint(service_id=service.id, interface="public", url=url, region_id=REGION)
             with Engine(executables, heat.conf) as engine:
                 try:
-                    live(connect(made.keystone), made)
+                    live(connect(new_cloud.keystone), new_cloud)
                 except BaseException:
                     print(heat.log[-3000:], engine.log[-10000:], sep="\n")
                     raise

@@ -116,14 +116,14 @@ def main(arguments: Sequence[str]) -> int:
     logging.disable(logging.CRITICAL)
     python = installed("horizon") / "python"
     with (
-        cloud() as made,
-        Horizon(python, made.keystone) as horizon,
+        cloud() as new_cloud,
+        Horizon(python, new_cloud.keystone) as horizon,
         tempfile.TemporaryDirectory(prefix="chromium") as profile,
     ):
         with browser(Path(profile)) as page:
             log_in(page, horizon.url)
-            failed = [*launch(page, horizon.url, made, pictures)]
-            failed += look(page, horizon.url, fill(made), pictures)
+            failed = [*launch(page, horizon.url, new_cloud, pictures)]
+            failed += look(page, horizon.url, fill(new_cloud), pictures)
         failed += [line for line in horizon.log.splitlines() if re.search(r'" 5\d\d ', line) and OWN not in line]
     print(*failed, sep="\n")
     print(f"{len(PAGES) + 2} pages, {len(failed)} failures. Screenshots: {pictures}")

@@ -25,11 +25,11 @@ DEFAULT = Path(__file__).parents[3] / ".tox" / "libcloud-packages"
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.libcloud", description=__doc__)
     parser.add_argument("--libcloud", type=Path, help="an interpreter that has Libcloud already")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
-    python = asked.libcloud or installed()
-    with cloud() as made:
-        words = [str(python), "-W", "ignore", str(PROGRAM), made.keystone, PASSWORD, REGION]
+    python = options.libcloud or installed()
+    with cloud() as new_cloud:
+        words = [str(python), "-W", "ignore", str(PROGRAM), new_cloud.keystone, PASSWORD, REGION]
         return subprocess.run(words, timeout=1200).returncode
 
 

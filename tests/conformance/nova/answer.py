@@ -299,7 +299,7 @@ def main():
         answer = {
             "nova": "34.0.0",
             "filters": [type(made).__name__ for made in cloud.filters],
-            "weighers": [type(made).__name__ for made in cloud.weighers],
+            "weighers": [type(weigher).__name__ for weigher in cloud.weighers],
             "requests": [cloud.answer(request) for request in scenario["requests"]],
         }
         with gzip.open(into, "wt") as file:

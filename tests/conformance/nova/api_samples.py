@@ -184,8 +184,8 @@ def make_flavor(flavor):
 
 
 def flavors_of_cloud(context, **filters):
-    found = requests.get(f"{Cloud.url}/v2.1/flavors", auth=ADMIN, timeout=60).json()["flavors"]
-    return [types.SimpleNamespace(flavorid=flavor["id"]) for flavor in found]
+    flavors = requests.get(f"{Cloud.url}/v2.1/flavors", auth=ADMIN, timeout=60).json()["flavors"]
+    return [types.SimpleNamespace(flavorid=flavor["id"]) for flavor in flavors]
 
 
 def make_key_pair(test, **names):

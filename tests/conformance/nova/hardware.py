@@ -98,9 +98,9 @@ def stats_of(case, host):
 def requests_of(case):
     return [
         objects.InstancePCIRequest(
-            count=one["count"], spec=[dict(spec) for spec in one["spec"]], numa_policy=one["numa_policy"]
+            count=request["count"], spec=[dict(spec) for spec in request["spec"]], numa_policy=request["numa_policy"]
         )
-        for one in case["requests"]
+        for request in case["requests"]
     ]
 
 
@@ -188,8 +188,8 @@ def answer_constraints(case):
         "cells": topology_json(guest),
         "emulator_threads_policy": guest.emulator_threads_policy if guest else None,
         "requests": [
-            [one.count, one.alias_name, one.numa_policy, [sorted(spec.items()) for spec in one.spec]]
-            for one in requests
+            [request.count, request.alias_name, request.numa_policy, [sorted(spec.items()) for spec in request.spec]]
+            for request in requests
         ],
     }
 

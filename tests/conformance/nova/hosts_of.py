@@ -97,9 +97,9 @@ def service(host, number, now):
 
 def instance(name, images):
     properties = images.get(name)
-    made = objects.Instance(uuid=uuid_of(name), image_ref="")
-    made.system_metadata = {f"image_{key}": value for key, value in (properties or {}).items()}
-    return made
+    instance = objects.Instance(uuid=uuid_of(name), image_ref="")
+    instance.system_metadata = {f"image_{key}": value for key, value in (properties or {}).items()}
+    return instance
 
 
 def host_states(scenario, now):
@@ -123,7 +123,7 @@ def host_states(scenario, now):
         state.update(
             compute=compute_node(host, number),
             service=service(host, number, now),
-            aggregates=[found for found in aggregates if host["host"] in found.hosts],
+            aggregates=[aggregate for aggregate in aggregates if host["host"] in aggregate.hosts],
             inst_dict={uuid_of(name): instance(name, images) for name in names},
         )
         states.append(state)

@@ -55,8 +55,8 @@ def request_spec(request, context):
 def pci_requests(request, flavor, image):
     """Those of the flavor's aliases, then those of ports."""
     policy = hardware.get_pci_numa_policy_constraint(flavor, image)
-    found = pci_request.get_pci_requests_from_flavor(flavor, affinity_policy=policy)
-    found.requests.extend(
+    pci_requests = pci_request.get_pci_requests_from_flavor(flavor, affinity_policy=policy)
+    pci_requests.requests.extend(
         objects.InstancePCIRequest(
             count=asked.get("count", 1),
             spec=copy.deepcopy(asked.get("spec", [])),
@@ -65,7 +65,7 @@ def pci_requests(request, flavor, image):
         )
         for number, asked in enumerate(request.get("pci_requests") or [])
     )
-    return found
+    return pci_requests
 
 
 def retry(request):
@@ -80,7 +80,7 @@ def group(request):
     found = request.get("group")
     if not found:
         return None
-    made = objects.InstanceGroup(
+    instance_group = objects.InstanceGroup(
         uuid=uuid_of(found.get("uuid") or "group"),
         name=found.get("name", "group"),
         policy=found["policy"],
@@ -88,17 +88,17 @@ def group(request):
         members=[uuid_of(name) for name in found.get("members", [])],
         hosts=list(found.get("hosts", [])),
     )
-    made._rules = {key: str(value) for key, value in (found.get("rules") or {}).items()}
-    return made
+    instance_group._rules = {key: str(value) for key, value in (found.get("rules") or {}).items()}
+    return instance_group
 
 
 def destination(request):
     found = request.get("requested_destination")
     if not found:
         return None
-    made = objects.Destination(allow_cross_cell_move=found.get("allow_cross_cell_move", False))
+    destination = objects.Destination(allow_cross_cell_move=found.get("allow_cross_cell_move", False))
     if found.get("cell"):
-        made.cell = objects.CellMapping(uuid=uuid_of(found["cell"]))
+        destination.cell = objects.CellMapping(uuid=uuid_of(found["cell"]))
     if found.get("host"):
-        made.host, made.node = found["host"], found.get("node")
-    return made
+        destination.host, destination.node = found["host"], found.get("node")
+    return destination

@@ -44,7 +44,10 @@ def requests_of(answer: Any) -> Counter[str]:
     for request in answer["allocation_requests"]:
         allocations = request["allocations"]
         if isinstance(allocations, list):
-            allocations = {one["resource_provider"]["uuid"]: {"resources": one["resources"]} for one in allocations}
+            allocations = {
+                allocation["resource_provider"]["uuid"]: {"resources": allocation["resources"]}
+                for allocation in allocations
+            }
         mappings = {suffix: sorted(uuids) for suffix, uuids in request.get("mappings", {}).items()}
         found[json.dumps([allocations, mappings], sort_keys=True)] += 1
     return found
@@ -127,8 +130,8 @@ def main() -> None:
     parser.add_argument("--clouds", type=int, default=60)
     parser.add_argument("--queries", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
-    sys.exit(min(1, run(asked.python, asked.clouds, asked.queries, asked.seed)))
+    options = parser.parse_args()
+    sys.exit(min(1, run(options.python, options.clouds, options.queries, options.seed)))
 
 
 if __name__ == "__main__":

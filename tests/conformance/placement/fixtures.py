@@ -50,15 +50,15 @@ class APIFixture(gabbi.fixture.GabbiFixture):  # type: ignore[misc]
         **inventories: Any,
     ) -> str:
         """Its uuid, which `variable` shows. An inventory is a total, or a dict; without max_unit that is the total."""
-        made = self.client.make_provider(name, str(uuid.uuid4()), parent)
+        provider = self.client.make_provider(name, str(uuid.uuid4()), parent)
         if variable is not None:
-            os.environ[variable] = made
-        self.client.set_aggregates(made, [os.environ[aggregate] for aggregate in aggregates])
+            os.environ[variable] = provider
+        self.client.set_aggregates(provider, [os.environ[aggregate] for aggregate in aggregates])
         for resource_class, numbers in inventories.items():
             whole = {"total": numbers} if isinstance(numbers, int) else numbers
-            self.client.add_inventory(made, resource_class, {"max_unit": whole["total"], **whole})
-        self.client.set_traits(made, traits)
-        return made
+            self.client.add_inventory(provider, resource_class, {"max_unit": whole["total"], **whole})
+        self.client.set_traits(provider, traits)
+        return provider
 
     def allocate(self, provider: str, consumer: str, project: str, user: str, **resources: int) -> None:
         self.client.allocate(provider, consumer, project, user, resources)

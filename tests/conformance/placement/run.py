@@ -56,19 +56,19 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--table", type=Path, help="write the figures of each file as a Markdown table")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("files", nargs="*")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     folder = gabbits()
     results = []
-    for name in asked.files or all_files(folder):
-        results.append(run_file(asked.server, folder, name))
+    for name in options.files or all_files(folder):
+        results.append(run_file(options.server, folder, name))
         print(line(results[-1]), flush=True)
         for test, said in results[-1].failed.items():
             reason = REASONS.get(results[-1].file, {}).get(test, "")
-            print(f"    FAILED {test}: {reason}" + (f"\n{said}" if asked.verbose else ""), flush=True)
+            print(f"    FAILED {test}: {reason}" + (f"\n{said}" if options.verbose else ""), flush=True)
     print(f"all: {sum(r.passed for r in results)} passed, {sum(len(r.failed) for r in results)} failed", end="")
     print(f", {sum(r.skipped for r in results)} skipped, in {len(results)} files")
-    if asked.table is not None:
-        asked.table.write_text(table(results))
+    if options.table is not None:
+        options.table.write_text(table(results))
     return int(any(result.unexplained for result in results))
 
 
@@ -83,10 +83,10 @@ def table(results: Sequence[Result]) -> str:
 
 def gabbits() -> Path:
     """Where the package keeps them; it is not imported."""
-    found = importlib.util.find_spec("placement")
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec("placement")
+    if spec is None or not spec.submodule_search_locations:
         raise SystemExit("openstack-placement is not installed here")
-    return Path(next(iter(found.submodule_search_locations))) / "tests/functional/gabbits"
+    return Path(next(iter(spec.submodule_search_locations))) / "tests/functional/gabbits"
 
 
 def all_files(folder: Path) -> list[str]:

@@ -43,14 +43,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--environment", action="store_true", help="the cloud that the OS_* variables name")
     parser.add_argument("--args", default="", help="of the task: NAME=VALUE,...")
     parser.add_argument("file", type=Path, nargs="?", default=TASK)
-    asked = parser.parse_args(arguments)
-    program = installed(asked.rally)
-    words = dict(word.split("=", 1) for word in asked.args.split(",") if word)
+    options = parser.parse_args(arguments)
+    program = installed(options.rally)
+    words = dict(word.split("=", 1) for word in options.args.split(",") if word)
     with tempfile.TemporaryDirectory(prefix="rally") as name:
         rally = Rally(program, Path(name))
-        with contextlib.nullcontext(None) if asked.environment else own_cloud() as spec:
+        with contextlib.nullcontext(None) if options.environment else own_cloud() as spec:
             rally.use(spec)
-            started = rally("task", "start", str(asked.file), "--task-args", json.dumps(words), check=False)
+            started = rally("task", "start", str(options.file), "--task-args", json.dumps(words), check=False)
             # Says which levels of service hold.
             return rally("task", "sla-check", check=False) or started
 
@@ -58,8 +58,8 @@ def main(arguments: Sequence[str]) -> int:
 @contextlib.contextmanager
 def own_cloud() -> Iterator[dict[str, Any]]:
     """As Rally describes clouds."""
-    with cloud() as made:
-        yield {"existing@openstack": {"auth_url": made.keystone, "region_name": REGION, "admin": ADMIN}}
+    with cloud() as new_cloud:
+        yield {"existing@openstack": {"auth_url": new_cloud.keystone, "region_name": REGION, "admin": ADMIN}}
 
 
 class Rally:

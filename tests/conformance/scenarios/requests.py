@@ -103,8 +103,8 @@ def _nodes(hosts: Hosts) -> list[str]:
 
 def _server(rng: random.Random, hosts: Hosts) -> str:
     """One that is there, or a new one."""
-    known: list[str] = [uuid for host in hosts for uuid in host["instances"]]
-    return rng.choice([*known, uuid_from(rng)])
+    uuids: list[str] = [uuid for host in hosts for uuid in host["instances"]]
+    return rng.choice([*uuids, uuid_from(rng)])
 
 
 def _servers(rng: random.Random, hosts: Hosts, most: int) -> list[str]:

@@ -40,26 +40,26 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--log", type=Path, help="what minova logs")
     parser.add_argument("--processes", type=int, default=3, help="how many classes at once (3)")
     parser.add_argument("words", nargs="*", metavar="WORD")
-    asked = parser.parse_args(arguments)
-    logging.basicConfig(filename=asked.log or "/dev/null", filemode="w", level=logging.INFO)
-    python = asked.tempest or installed(asked.folder)
-    with tempfile.TemporaryDirectory(prefix="tempest") as name, cloud() as made:
+    options = parser.parse_args(arguments)
+    logging.basicConfig(filename=options.log or "/dev/null", filemode="w", level=logging.INFO)
+    python = options.tempest or installed(options.folder)
+    with tempfile.TemporaryDirectory(prefix="tempest") as name, cloud() as new_cloud:
         folder = Path(name)
-        settings.write(folder, made)
+        settings.write(folder, new_cloud)
         chosen = [
-            each for each in classes(python, folder) if not asked.words or any(word in each for word in asked.words)
+            each for each in classes(python, folder) if not options.words or any(word in each for word in options.words)
         ]
-        with (asked.results or Path("/dev/null")).open("w") as results:
-            tests = run_all(python, folder, chosen, asked.processes, results)
+        with (options.results or Path("/dev/null")).open("w") as results:
+            tests = run_all(python, folder, chosen, options.processes, results)
     found = outcomes(tests)
     for outcome in unexplained(found):
         print(f"{outcome.kind.upper()} WITHOUT A REASON {outcome.test}: {outcome.said}")
     print(table(found))
     passed = sum(outcome.kind == PASSED for outcome in found)
-    fewer = not asked.words and passed < passed_in(section(PAGE))
+    fewer = not options.words and passed < passed_in(section(PAGE))
     if fewer:
         print(f"{passed} passed: fewer than {PAGE.relative_to(ROOT)} says")
-    if asked.document:
+    if options.document:
         document(PAGE, table(found))
     return int(fewer or bool(unexplained(found)))
 

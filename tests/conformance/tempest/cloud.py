@@ -158,15 +158,15 @@ def _make_flavor(session: requests.Session, url: str, name: str, memory_mb: int,
 
 def _make_image(session: requests.Session, url: str, name: str) -> str:
     image = {"name": name, "visibility": "public", "disk_format": "raw", "container_format": "bare"}
-    made = _sent(session, "POST", f"{url}/v2/images", json=image)["id"]
+    sent_id = _sent(session, "POST", f"{url}/v2/images", json=image)["id"]
     octets = {"Content-Type": "application/octet-stream"}
-    _sent(session, "PUT", f"{url}/v2/images/{made}/file", data=b"\0" * 65536, headers=octets)
-    return str(made)
+    _sent(session, "PUT", f"{url}/v2/images/{sent_id}/file", data=b"\0" * 65536, headers=octets)
+    return str(sent_id)
 
 
 def _make_network(session: requests.Session, url: str) -> None:
-    made = _sent(session, "POST", f"{url}/networks", json={"network": {"name": NETWORK, "shared": True}})["network"]
-    subnet = {"network_id": made["id"], "ip_version": 4, "cidr": "10.90.0.0/20"}
+    network = _sent(session, "POST", f"{url}/networks", json={"network": {"name": NETWORK, "shared": True}})["network"]
+    subnet = {"network_id": network["id"], "ip_version": 4, "cidr": "10.90.0.0/20"}
     _sent(session, "POST", f"{url}/subnets", json={"subnet": subnet})
 
 

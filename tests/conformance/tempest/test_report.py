@@ -8,8 +8,8 @@ TEST = "tempest.api.compute.servers.test_x.XTest.test_y"
 
 
 def outcome(ended: str, said: str = "", test: str = TEST) -> Outcome:
-    (made,) = outcomes([{"test": test, "ended": ended, "reason": said}])
-    return made
+    (outcome,) = outcomes([{"test": test, "ended": ended, "reason": said}])
+    return outcome
 
 
 @pytest.mark.parametrize(
@@ -22,9 +22,9 @@ def outcome(ended: str, said: str = "", test: str = TEST) -> Outcome:
     ],
 )
 def test_what_did_not_pass_needs_a_reason(ended: str, said: str, explained: bool) -> None:
-    made = outcome(ended, said)
-    assert made.kind == ended
-    assert unexplained([made]) == ([] if explained else [made])
+    new_outcome = outcome(ended, said)
+    assert new_outcome.kind == ended
+    assert unexplained([new_outcome]) == ([] if explained else [new_outcome])
 
 
 def test_reason_of_a_failure_is_of_this_test_and_of_these_words() -> None:
@@ -41,8 +41,8 @@ def test_table_counts_by_module_and_is_read_again() -> None:
         outcome(SKIPPED, "Volume-backed live migration not available"),
         outcome(FAILED, test=TEST.replace("_x", "_z")),
     ]
-    made = table(found)
-    assert "| api.compute.servers.test_x | 1 | 0 | 1 | there is no volume service |" in made
-    assert "| api.compute.servers.test_z | 0 | 1 | 0 |  |" in made
-    assert "| **all 3** | 1 | 1 | 1 | |" in made
-    assert (passed_in(made), passed_in("")) == (1, 0)
+    new_table = table(found)
+    assert "| api.compute.servers.test_x | 1 | 0 | 1 | there is no volume service |" in new_table
+    assert "| api.compute.servers.test_z | 0 | 1 | 0 |  |" in new_table
+    assert "| **all 3** | 1 | 1 | 1 | |" in new_table
+    assert (passed_in(new_table), passed_in("")) == (1, 0)

@@ -84,9 +84,9 @@ class Conductors:
 
 @pytest.fixture(params=[False, True], ids=["before the work", "after the work"])
 def api(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Conductors]:
-    made = Conductors(tmp_path, request.param)
-    yield made
-    made.close()
+    conductors = Conductors(tmp_path, request.param)
+    yield conductors
+    conductors.close()
 
 
 def image_of(api: Conductors) -> str:
@@ -102,9 +102,9 @@ def image_of(api: Conductors) -> str:
 def test_servers_are_created_once_and_deleted(api: Conductors, headers: dict[str, str]) -> None:
     api.ask("POST", "/v2.1/flavors", {"flavor": TINY})
     body = {"name": "vm", "flavorRef": "1", "imageRef": image_of(api)}
-    made = api.ask("POST", "/v2.1/servers", {"server": body}, headers=headers)["server"]["id"]
-    assert [each["id"] for each in api.cloud.get("/v2.1/servers")["servers"]] == [made]
-    api.ask("DELETE", f"/v2.1/servers/{made}")
+    server_id = api.ask("POST", "/v2.1/servers", {"server": body}, headers=headers)["server"]["id"]
+    assert [each["id"] for each in api.cloud.get("/v2.1/servers")["servers"]] == [server_id]
+    api.ask("DELETE", f"/v2.1/servers/{server_id}")
     api.harness.settle()
     assert api.cloud.get("/v2.1/servers")["servers"] == []
 
@@ -119,8 +119,8 @@ def test_a_server_action_is_begun_once_and_a_second_one_is_refused(api: Conducto
 
 
 def test_flavors(api: Conductors) -> None:
-    made = api.ask("POST", "/v2.1/flavors", {"flavor": TINY})["flavor"]
-    assert (made["id"], made["ram"]) == ("1", 128)
+    flavor = api.ask("POST", "/v2.1/flavors", {"flavor": TINY})["flavor"]
+    assert (flavor["id"], flavor["ram"]) == ("1", 128)
     api.ask("POST", "/v2.1/flavors/1/os-extra_specs", {"extra_specs": {"hw:cpu_policy": "dedicated"}})
     assert api.cloud.get("/v2.1/flavors/1/os-extra_specs") == {"extra_specs": {"hw:cpu_policy": "dedicated"}}
     api.ask("DELETE", "/v2.1/flavors/1/os-extra_specs/hw:cpu_policy")
@@ -146,9 +146,9 @@ def test_another_flavor_with_the_same_name_is_still_refused(api: Conductors) -> 
 
 def test_aggregates(api: Conductors) -> None:
     body = {"name": "racks", "availability_zone": "north"}
-    made = api.ask("POST", "/v2.1/os-aggregates", {"aggregate": body})["aggregate"]
-    assert made["availability_zone"] == "north"
-    path = f"/v2.1/os-aggregates/{made['id']}"
+    aggregate = api.ask("POST", "/v2.1/os-aggregates", {"aggregate": body})["aggregate"]
+    assert aggregate["availability_zone"] == "north"
+    path = f"/v2.1/os-aggregates/{aggregate['id']}"
     assert api.ask("POST", f"{path}/action", {"add_host": {"host": "a"}})["aggregate"]["hosts"] == ["a"]
     changed = api.ask("POST", f"{path}/action", {"set_metadata": {"metadata": {"ssd": "true"}}})
     assert changed["aggregate"]["metadata"]["ssd"] == "true"
@@ -161,8 +161,8 @@ def test_aggregates(api: Conductors) -> None:
 def test_a_host_of_another_zone_is_still_refused(api: Conductors) -> None:
     for name in ("north", "south"):
         body = {"name": name, "availability_zone": name}
-        made = api.ask("POST", "/v2.1/os-aggregates", {"aggregate": body})["aggregate"]
-        path = f"/v2.1/os-aggregates/{made['id']}/action"
+        aggregate = api.ask("POST", "/v2.1/os-aggregates", {"aggregate": body})["aggregate"]
+        path = f"/v2.1/os-aggregates/{aggregate['id']}/action"
         status, answer = api.cloud.ask("POST", path, {"add_host": {"host": "a"}})
         assert status == (200 if name == "north" else 409), answer
 
@@ -199,9 +199,9 @@ def test_a_server_group_is_deleted_and_not_made_twice(api: Conductors) -> None:
 @pytest.mark.parametrize("more", [{"public_key": ED25519}, {}], ids=["imported", "generated"])
 def test_a_key_pair_is_made_once_and_deleted(api: Conductors, more: dict[str, str]) -> None:
     """Of a generated one the private key is answered, which the second call does not make anew."""
-    made = api.ask("POST", "/v2.1/os-keypairs", {"keypair": {"name": "mine", **more}})["keypair"]
-    assert ("private_key" in made) is (not more)
-    assert api.cloud.get("/v2.1/os-keypairs/mine")["keypair"]["fingerprint"] == made["fingerprint"]
+    keypair = api.ask("POST", "/v2.1/os-keypairs", {"keypair": {"name": "mine", **more}})["keypair"]
+    assert ("private_key" in keypair) is (not more)
+    assert api.cloud.get("/v2.1/os-keypairs/mine")["keypair"]["fingerprint"] == keypair["fingerprint"]
     status, answer = api.cloud.ask("POST", "/v2.1/os-keypairs", {"keypair": {"name": "mine"}})
     assert status == 409, answer
     api.ask("DELETE", "/v2.1/os-keypairs/mine")
@@ -241,7 +241,9 @@ def test_bug_changes_were_refused_that_were_done(tmp_path: Path, does: bool, mon
     ):
         status, answer = alarmed.cloud.ask("DELETE", path)
         assert status == (removed if does else 503), (path, answer)
-    assert (kept.id in {one["id"] for one in alarmed.cloud.get("/network/v2.0/networks")["networks"]}) is not does
+    assert (
+        kept.id in {network["id"] for network in alarmed.cloud.get("/network/v2.0/networks")["networks"]}
+    ) is not does
     alarmed.close()
 
 

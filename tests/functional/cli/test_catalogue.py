@@ -179,10 +179,10 @@ def test_a_store_that_is_full_says_so_in_the_middle_of_an_upload(api: ApiServer,
 
 
 def test_image_list_show_and_delete(api: ApiServer, cli: Cli) -> None:
-    one, _two = api.add_image("one", owner="admin", hw_disk_bus="virtio"), api.add_image("two")
+    image, _two = api.add_image("one", owner="admin", hw_disk_bus="virtio"), api.add_image("two")
     assert cli("image", "list", "-f", "value", "-c", "Name").out.split() == ["one", "two"]
     assert cli("image", "list", "--long").code == 0
-    shown = json.loads(cli("image", "show", one["id"], "-f", "json").out)
+    shown = json.loads(cli("image", "show", image["id"], "-f", "json").out)
     assert (shown["owner"], shown["properties"]) == ("admin", {"hw_disk_bus": "virtio"})
     assert cli("image", "delete", "one", "three").code == 1
     assert cli("image", "delete", "one", "two").code == 0

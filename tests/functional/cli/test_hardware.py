@@ -113,7 +113,11 @@ def hardware_usage(
     """Of each cell the pinned CPUs and the memory in use; what of each resource class is; the pools."""
     with cluster.db.read() as session:
         node = session.scalars(select(models.ComputeNode)).one()
-        used = {one.resource_class: one.used for one in session.scalars(select(models.Inventory)) if one.used}
+        used = {
+            inventory.resource_class: inventory.used
+            for inventory in session.scalars(select(models.Inventory))
+            if inventory.used
+        }
         cells = (node.numa_topology or {"cells": []})["cells"]
         return (
             [(sorted(cell["pinned_cpus"]), cell["memory_usage"]) for cell in cells],

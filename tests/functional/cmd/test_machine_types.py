@@ -30,9 +30,9 @@ class Operator:
 
 @pytest.fixture
 def operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Operator:
-    made = Operator(tmp_path)
+    operator = Operator(tmp_path)
     capsys.readouterr()
-    return made
+    return operator
 
 
 def test_types_are_listed_set_and_missed(operator: Operator, capsys: pytest.CaptureFixture[str]) -> None:

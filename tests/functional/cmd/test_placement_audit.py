@@ -38,10 +38,10 @@ def url(tmp_path: Path) -> str:
 @pytest.fixture
 def db(url: str) -> Iterator[Database]:
     make_tables(url)
-    made = Database(url)
-    hosts(made, "a", "b")
-    yield made
-    made.close()
+    database = Database(url)
+    hosts(database, "a", "b")
+    yield database
+    database.close()
 
 
 @pytest.fixture

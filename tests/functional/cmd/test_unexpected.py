@@ -40,10 +40,10 @@ class Operator:
 def db(tmp_path: Path) -> Iterator[Database]:
     url = f"sqlite:///{tmp_path}/minova.sqlite"
     make_tables(url)
-    made = Database(url)
-    hosts(made, "a", "b")
-    yield made
-    made.close()
+    database = Database(url)
+    hosts(database, "a", "b")
+    yield database
+    database.close()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from minova.objects.servers.migration import MigrationType
 from minova.objects.servers.states import VmState
 from tests.functional.compute.migration_world import CTX, FLAVORS, HOSTS, World
 
-BY_NAME = {one.name: one for one in FLAVORS}
+BY_NAME = {flavor.name: flavor for flavor in FLAVORS}
 
 
 def begin_move(

@@ -46,9 +46,9 @@ class Stopped:
 def host(tmp_path: Path) -> Iterator[Host]:
     conductor = FakeConductor()
     conductor.cloud = STATE
-    made = Host(tmp_path, conductor)
-    yield made
-    made.manager.stop()
+    host = Host(tmp_path, conductor)
+    yield host
+    host.manager.stop()
 
 
 def beat(host: Host, state: CloudState) -> None:

@@ -23,7 +23,7 @@ LONG = "a.example.com"
 def start(world: World, machine: str, host: str, folder: Path) -> ComputeManager:
     """A compute with an identity on its disk, on the hypervisor of a machine."""
     identity = LocalIdentity(folder)
-    world.computes[host] = made = make_compute_manager(
+    world.computes[host] = manager = make_compute_manager(
         options_of(host, folder.parent),
         cast(Any, world.machines[machine]),
         cast(Any, world.conductor),
@@ -34,12 +34,12 @@ def start(world: World, machine: str, host: str, folder: Path) -> ComputeManager
         identity=identity,
     )
     try:
-        made.init_host()
-        made.pre_start_hook()
+        manager.init_host()
+        manager.pre_start_hook()
     finally:
         identity.release()
     world.settle()
-    return made
+    return manager
 
 
 def rename_machine(world: World, machine: str, node: str) -> None:

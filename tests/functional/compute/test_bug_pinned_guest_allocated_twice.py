@@ -82,24 +82,24 @@ class Cloud(World):
 
     def findings(self) -> list[tuple[FindingKind, str]]:
         with self.db.read() as session:
-            return [(one.kind, one.detail) for one in gather.findings(session)]
+            return [(finding.kind, finding.detail) for finding in gather.findings(session)]
 
     def rewrite(self, uuid: str, **resources: int) -> None:
         """The instance holds this of its node, and nothing else."""
         row = next(row for row in self.instances() if row.uuid == uuid)
-        wanted = writes.ConsumerAllocations(
+        consumer_allocations = writes.ConsumerAllocations(
             consumer_uuid=uuid,
             allocations={self.tracker(str(row.host)).node.uuid: resources},
             consumer_type="INSTANCE",
         )
-        self.db.run(lambda session: writes.replace(session, [wanted]))
+        self.db.run(lambda session: writes.replace(session, [consumer_allocations]))
 
 
 @pytest.fixture
 def cloud(tables: Path, tmp_path: Path) -> Iterator[Cloud]:
-    made = Cloud(tmp_path / "world", tables)
-    yield made
-    made.close()
+    cloud = Cloud(tmp_path / "world", tables)
+    yield cloud
+    cloud.close()
 
 
 PINNED = flavor("pinned", 2, 512, hw__cpu_policy="dedicated")

@@ -43,8 +43,8 @@ class Unset(World):
 
         def work(session: Any) -> None:
             provider = find(session, uuid)
-            known = provider_inventories.of_provider(session, provider.id)[name].numbers
-            changed = Numbers(total=known.total, max_unit=known.max_unit, allocation_ratio=ratio)
+            numbers = provider_inventories.of_provider(session, provider.id)[name].numbers
+            changed = Numbers(total=numbers.total, max_unit=numbers.max_unit, allocation_ratio=ratio)
             provider_inventories.change(session, provider, name, changed)
 
         self.db.run(work)
@@ -57,9 +57,9 @@ def cloud_of(tables: Path, folder: Path, **options: Any) -> Unset:
 
 @pytest.fixture
 def cloud(tables: Path, tmp_path: Path) -> Iterator[Unset]:
-    made = cloud_of(tables, tmp_path)
-    yield made
-    made.close()
+    cloud = cloud_of(tables, tmp_path)
+    yield cloud
+    cloud.close()
 
 
 INITIAL = {"VCPU": 4.0, "MEMORY_MB": 1.0, "DISK_GB": 1.0}

@@ -92,7 +92,7 @@ class Cloud:
         self.computes = {host: self.start(host) for host in "ab"}
 
     def start(self, host: str) -> ComputeManager:
-        made = make_compute_manager(
+        manager = make_compute_manager(
             configured(),
             self.machines[host],
             self.conductor,  # type: ignore[arg-type]  # the API's part is not there
@@ -100,9 +100,9 @@ class Cloud:
             images=self.images,
             spawn=self.queue.append,
         )
-        made.init_host()
-        made.pre_start_hook()
-        return made
+        manager.init_host()
+        manager.pre_start_hook()
+        return manager
 
     def run(self) -> None:
         while self.queue:

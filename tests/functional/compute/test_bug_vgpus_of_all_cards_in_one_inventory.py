@@ -77,14 +77,14 @@ class Cloud(World):
 
     def findings(self) -> list[FindingKind]:
         with self.db.read() as session:
-            return [one.kind for one in gather.findings(session)]
+            return [finding.kind for finding in gather.findings(session)]
 
 
 @pytest.fixture
 def cloud(tables: Path, tmp_path: Path) -> Iterator[Cloud]:
-    made = Cloud(tmp_path / "world", tables)
-    yield made
-    made.close()
+    cloud = Cloud(tmp_path / "world", tables)
+    yield cloud
+    cloud.close()
 
 
 def test_each_card_is_a_provider_below_its_node(cloud: Cloud) -> None:
@@ -185,12 +185,12 @@ def test_a_card_that_is_gone_goes_once_nothing_of_it_is_held(cloud: Cloud) -> No
 
 def test_a_missing_virtual_gpu_is_restored_from_a_card(cloud: Cloud) -> None:
     (uuid,) = cloud.create(1)
-    wanted = writes.ConsumerAllocations(
+    consumer_allocations = writes.ConsumerAllocations(
         consumer_uuid=uuid,
         allocations={cloud.tracker("a").node.uuid: {"VCPU": 1, "MEMORY_MB": 256, "DISK_GB": 1}},
         consumer_type="INSTANCE",
     )
-    cloud.db.run(lambda session: writes.replace(session, [wanted]))
+    cloud.db.run(lambda session: writes.replace(session, [consumer_allocations]))
     assert cloud.held(uuid) == {}
     cloud.audit()
     assert len(cloud.held(uuid)) == 1

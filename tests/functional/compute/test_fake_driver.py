@@ -45,7 +45,7 @@ class Host:
             self.manager.build_and_run_instance(CTX, self.conductor.commit_build(uuid, "h", "h", FLAVOR, limits=limits))
 
     def states(self) -> list[VmState]:
-        return [one.vm_state for one in self.conductor.instances.values()]
+        return [instance.vm_state for instance in self.conductor.instances.values()]
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_a_host_fills_to_the_brim_and_empties(tmp_path: Path, conductor: FakeCon
     assert {failure.retriable for failure in conductor.failures} == {True}
     host.manager.report_changes()
     assert conductor.nodes["h", "h"].free_ram_mb == 0
-    for uuid in [one.uuid for one in conductor.instances.values() if one.vm_state is VmState.ACTIVE]:
+    for uuid in [instance.uuid for instance in conductor.instances.values() if instance.vm_state is VmState.ACTIVE]:
         conductor.begin_delete(uuid)
         host.manager.terminate_instance(CTX, uuid, "h")
     wait_until(lambda: host.states().count(VmState.DELETED) == 20)

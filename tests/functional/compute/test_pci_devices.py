@@ -9,7 +9,7 @@ from minova.objects.servers.migration import MigrationType
 from minova.objects.servers.states import VmState
 from tests.functional.compute.migration_world import FLAVORS, HOSTS, World, flavor
 
-DEVICE = next(one for one in FLAVORS if one.name == "device")
+DEVICE = next(flavor for flavor in FLAVORS if flavor.name == "device")
 VF = "0000:0a:02."
 
 
@@ -29,7 +29,7 @@ def audited(world: World, host: str, gone: frozenset[str] = frozenset()) -> dict
     assert again is not None
     assert again.pci_devices == node.pci_devices
     assert again.pci_device_pools == node.pci_device_pools
-    return {one.address: (one.status, one.instance_uuid) for one in node.pci_devices}
+    return {pci_device.address: (pci_device.status, pci_device.instance_uuid) for pci_device in node.pci_devices}
 
 
 def vfs(world: World, host: str) -> int:
@@ -107,7 +107,7 @@ def test_how_near_a_device_must_be(world: World, policy: str, state: VmState) ->
     uuid = world.boot(msgspec.structs.replace(near, flavorid="far", name="far", vcpus=2, extra_specs=specs))
     assert row(world, uuid).vm_state == state
     if state is VmState.ACTIVE:
-        (instance,) = [found for host in HOSTS if (found := world.tracker(host).holds(uuid)) is not None]
+        (instance,) = [holds for host in HOSTS if (holds := world.tracker(host).holds(uuid)) is not None]
         assert [cell.id for cell in instance.numa_topology.cells] == [1]
         assert [device.numa_node for device in instance.pci_devices] == [0]
 
@@ -120,7 +120,7 @@ def test_a_device_that_goes_and_comes_back_in_a_resize_on_one_host_stays_of_its_
     uuid = world.boot(DEVICE)
     host = str(row(world, uuid).host)
     ((old, _),) = [item for item in audited(world, host).items() if item[1][1] == uuid]
-    assert world.move(uuid, MigrationType.RESIZE, host, next(one for one in FLAVORS if one.name == "both"))
+    assert world.move(uuid, MigrationType.RESIZE, host, next(flavor for flavor in FLAVORS if flavor.name == "both"))
     ((new, _),) = [item for item in audited(world, host).items() if item[1] == ("claimed", uuid)]
     gone = frozenset({old if which == "old" else new})
     audited(world, host, gone)

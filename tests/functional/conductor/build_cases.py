@@ -17,25 +17,25 @@ REQUEST = named("a client's own")
 
 class CreateCases:
     def test_a_request_is_written_whole_before_it_is_answered(self, harness: ConductorHarness) -> None:
-        made = harness.conductor.create_servers(CTX, request=request(2, metadata={"k": "v"}, availability_zone="z"))
-        first, second = made.instance_uuids
+        created = harness.conductor.create_servers(CTX, request=request(2, metadata={"k": "v"}, availability_zone="z"))
+        first, second = created.instance_uuids
         assert harness.state(first) == harness.state(second) == "building/scheduling on None"
-        assert [harness.instance(uuid).display_name for uuid in made.instance_uuids] == ["web-1", "web-2"]
+        assert [harness.instance(uuid).display_name for uuid in created.instance_uuids] == ["web-1", "web-2"]
         assert harness.instance(first).metadata_ == {"k": "v"}
         assert harness.instance(second).hostname == "web-2"
         assert harness.actions(first) == [("create", None)]
         task = harness.task(second)
         assert task is not None
-        assert (task.kind, task.step, task.reservation_id) == ("build", "schedule", made.reservation_id)
+        assert (task.kind, task.step, task.reservation_id) == ("build", "schedule", created.reservation_id)
         assert harness.scheduler.asked == []
 
     def test_one_unit_of_work_schedules_all_of_a_request(self, harness: ConductorHarness) -> None:
-        made = harness.conductor.create_servers(CTX, request=request(3))
+        created = harness.conductor.create_servers(CTX, request=request(3))
         assert len(harness.waiting) == 1
         harness.settle()
-        assert harness.scheduler.asked == [(made.instance_uuids, 1, 2)]
+        assert harness.scheduler.asked == [(created.instance_uuids, 1, 2)]
         assert [build.instance.uuid for build in harness.hosts["a"].builds] == sorted(
-            made.instance_uuids, key=lambda uuid: harness.instance(uuid).id
+            created.instance_uuids, key=lambda uuid: harness.instance(uuid).id
         )
 
     def test_the_message_carries_all_that_was_asked(self, harness: ConductorHarness) -> None:
@@ -57,21 +57,21 @@ class CreateCases:
         assert build.instance.user_data == "dXNlcg=="
         assert (build.instance.uuid, build.attempt, build.instance.attempt, build.node) == (uuid, 1, 1, "a-node")
         assert build.limits.memory_mb == 4096.0
-        assert [one.host for one in build.alternates] == ["b", "c"]
+        assert [alternate.host for alternate in build.alternates] == ["b", "c"]
         assert build.request_spec.retry.hosts == (("a", "a-node"),)
 
     def test_passwords_and_files_are_kept_until_the_builds_are_over(self, harness: ConductorHarness) -> None:
         secrets = {"injected_files": (GuestFile(path="/x", contents="eA=="),), "admin_password": "s3cret"}
         asked = request(2, config_drive=True, request_uuid=REQUEST, body_hash="1", **secrets)
-        made = harness.conductor.create_servers(CTX, request=asked)
-        assert made.admin_password == "s3cret"
+        created = harness.conductor.create_servers(CTX, request=asked)
+        assert created.admin_password == "s3cret"
         harness.settle()
-        first, second = made.instance_uuids
+        first, second = created.instance_uuids
         purge = harness.conductor.collaborators.purge
         purge.forget_secrets()
         harness.build("a", first)
         purge.forget_secrets()
-        assert harness.conductor.create_servers(CTX, request=asked) == made
+        assert harness.conductor.create_servers(CTX, request=asked) == created
         harness.fail("a", second)
         (again,) = harness.hosts["b"].builds
         assert {name: getattr(again, name) for name in secrets} == secrets
@@ -247,7 +247,7 @@ class FailureCases:
         assert harness.state(uuid) == "building/scheduling on None"
         assert harness.allocated() == {uuid: "b"}
         (build,) = harness.hosts["b"].builds
-        assert (build.attempt, build.node, [one.host for one in build.alternates]) == (2, "b-node", ["c"])
+        assert (build.attempt, build.node, [alternate.host for alternate in build.alternates]) == (2, "b-node", ["c"])
         assert build.request_spec.retry.hosts == (("a", "a-node"), ("b", "b-node"))
         harness.build("b", uuid, attempt=2)
         assert harness.state(uuid) == "active/None on b"

@@ -265,9 +265,9 @@ class ConductorHarness:
 
     def create(self, count: int = 1, **more: Any) -> tuple[str, ...]:
         """Ask, and let the conductor schedule."""
-        made = self.conductor.create_servers(CTX, request=request(count, **more)).instance_uuids
+        instance_uuids = self.conductor.create_servers(CTX, request=request(count, **more)).instance_uuids
         self.settle()
-        return made
+        return instance_uuids
 
     def active(self, host: str = "a", **more: Any) -> str:
         """A server that runs on this host."""
@@ -343,9 +343,9 @@ class ConductorHarness:
 
     def diagnosis(self, uuid: str) -> Diagnosis:
         with self.db.read() as session:
-            found = instances.last_diagnosis(session, uuid)
-            assert found is not None
-            return found.value
+            last_diagnosis = instances.last_diagnosis(session, uuid)
+            assert last_diagnosis is not None
+            return last_diagnosis.value
 
     def actions(self, uuid: str) -> list[tuple[str, str | None]]:
         with self.db.read() as session:
@@ -400,10 +400,10 @@ class ConductorHarness:
 
 def make_hosts(url: str) -> None:
     """Registered and audited, for harnesses that are `prepared`. The conductor that did it is gone."""
-    made = ConductorHarness(url)
-    with made.db.write() as session:
+    harness = ConductorHarness(url)
+    with harness.db.write() as session:
         session.execute(delete(models.Worker))
-    made.close()
+    harness.close()
 
 
 def request(count: int = 1, **more: Any) -> CreateServers:

@@ -50,52 +50,52 @@ def hosts_announced_by(harness: ConductorHarness, work: Any) -> list[str]:
 
 class AggregateCases:
     def test_an_aggregate_is_made_changed_and_removed(self, harness: ConductorHarness) -> None:
-        made = aggregate(harness, "fast", "b", "a", disk="ssd", cpu="new")
-        assert (made.name, made.metadata, made.hosts, made.zone) == (
+        new_aggregate = aggregate(harness, "fast", "b", "a", disk="ssd", cpu="new")
+        assert (new_aggregate.name, new_aggregate.metadata, new_aggregate.hosts, new_aggregate.zone) == (
             "fast",
             {"disk": "ssd", "cpu": "new"},
             ("a", "b"),
             None,
         )
-        changed = update(harness, made, "faster", disk=None, net="10G")
+        changed = update(harness, new_aggregate, "faster", disk=None, net="10G")
         assert (changed.name, changed.metadata, changed.hosts) == ("faster", {"cpu": "new", "net": "10G"}, ("a", "b"))
         with pytest.raises(errors.BadRequest, match=r"Cannot remove aggregate \d+: it is not empty, and has a, b"):
-            harness.conductor.delete_aggregate(CTX, aggregate_id=made.id)
+            harness.conductor.delete_aggregate(CTX, aggregate_id=new_aggregate.id)
         for host in "ab":
-            left = harness.conductor.remove_host_from_aggregate(CTX, aggregate_id=made.id, host=host)
+            left = harness.conductor.remove_host_from_aggregate(CTX, aggregate_id=new_aggregate.id, host=host)
         assert left.hosts == ()
-        harness.conductor.delete_aggregate(CTX, aggregate_id=made.id)
+        harness.conductor.delete_aggregate(CTX, aggregate_id=new_aggregate.id)
         assert harness.count(models.Aggregate) == 0
 
     def test_the_hosts_concerned_and_no_others_are_in_the_feed(self, harness: ConductorHarness) -> None:
-        one = aggregate(harness)
+        new_aggregate = aggregate(harness)
         ask = harness.conductor
-        assert hosts_announced_by(harness, lambda: ask.add_host_to_aggregate(CTX, aggregate_id=one.id, host="a")) == [
-            "a"
-        ]
-        assert hosts_announced_by(harness, lambda: ask.add_host_to_aggregate(CTX, aggregate_id=one.id, host="b")) == [
-            "b"
-        ]
-        assert hosts_announced_by(harness, lambda: update(harness, one, disk="ssd")) == ["a", "b"]
         assert hosts_announced_by(
-            harness, lambda: ask.remove_host_from_aggregate(CTX, aggregate_id=one.id, host="a")
+            harness, lambda: ask.add_host_to_aggregate(CTX, aggregate_id=new_aggregate.id, host="a")
         ) == ["a"]
-        assert hosts_announced_by(harness, lambda: update(harness, one, "other")) == ["b"]
+        assert hosts_announced_by(
+            harness, lambda: ask.add_host_to_aggregate(CTX, aggregate_id=new_aggregate.id, host="b")
+        ) == ["b"]
+        assert hosts_announced_by(harness, lambda: update(harness, new_aggregate, disk="ssd")) == ["a", "b"]
+        assert hosts_announced_by(
+            harness, lambda: ask.remove_host_from_aggregate(CTX, aggregate_id=new_aggregate.id, host="a")
+        ) == ["a"]
+        assert hosts_announced_by(harness, lambda: update(harness, new_aggregate, "other")) == ["b"]
 
     def test_aggregates_are_mirrored_to_the_providers(self, harness: ConductorHarness) -> None:
-        one, two = aggregate(harness, "one", "a"), aggregate(harness, "two", "a", "b")
-        assert aggregates_in_placement(harness, "a") == sorted([one.uuid, two.uuid])
+        new_aggregate, two = aggregate(harness, "one", "a"), aggregate(harness, "two", "a", "b")
+        assert aggregates_in_placement(harness, "a") == sorted([new_aggregate.uuid, two.uuid])
         harness.conductor.remove_host_from_aggregate(CTX, aggregate_id=two.id, host="a")
         assert (aggregates_in_placement(harness, "a"), aggregates_in_placement(harness, "b")) == (
-            [one.uuid],
+            [new_aggregate.uuid],
             [two.uuid],
         )
 
     def test_a_node_that_comes_later_is_in_the_aggregates_of_its_host(self, harness: ConductorHarness) -> None:
-        one = aggregate(harness, "one", "a")
+        new_aggregate = aggregate(harness, "one", "a")
         harness.conductor.delete_compute_nodes(CTX, host="a", nodes=("a-node",))
         harness.audit("a")
-        assert aggregates_in_placement(harness, "a") == [one.uuid]
+        assert aggregates_in_placement(harness, "a") == [new_aggregate.uuid]
 
     def test_names_are_unique(self, harness: ConductorHarness) -> None:
         aggregate(harness, "one")
@@ -125,14 +125,14 @@ class ZoneCases:
             getattr(harness.conductor, method)(CTX, aggregate_id=99, **arguments)
 
     def test_hosts_that_are_unknown_in_already_or_not_in(self, harness: ConductorHarness) -> None:
-        one = aggregate(harness, "one", "a")
+        new_aggregate = aggregate(harness, "one", "a")
         add, remove = harness.conductor.add_host_to_aggregate, harness.conductor.remove_host_from_aggregate
         with pytest.raises(errors.NotFound, match="Compute host nobody could not be found"):
-            add(CTX, aggregate_id=one.id, host="nobody")
+            add(CTX, aggregate_id=new_aggregate.id, host="nobody")
         with pytest.raises(errors.Conflict, match=r"Aggregate \d+ already has host a"):
-            add(CTX, aggregate_id=one.id, host="a")
+            add(CTX, aggregate_id=new_aggregate.id, host="a")
         with pytest.raises(errors.NotFound, match=r"Cannot remove host b from aggregate \d+"):
-            remove(CTX, aggregate_id=one.id, host="b")
+            remove(CTX, aggregate_id=new_aggregate.id, host="b")
 
     def test_a_host_is_in_one_zone_only(self, harness: ConductorHarness) -> None:
         aggregate(harness, "one", "a", availability_zone="north")
@@ -150,27 +150,27 @@ class ZoneCases:
         assert update(harness, two, availability_zone="north").zone == "north"
 
     def test_a_zone_with_instances_stays(self, harness: ConductorHarness) -> None:
-        one = aggregate(harness, "one", "a", availability_zone="north")
+        new_aggregate = aggregate(harness, "one", "a", availability_zone="north")
         harness.active("a")
         with pytest.raises(errors.BadRequest, match="there are instances on its hosts"):
-            update(harness, one, availability_zone="south")
-        assert update(harness, one, "renamed", availability_zone="north", disk="ssd").name == "renamed"
+            update(harness, new_aggregate, availability_zone="south")
+        assert update(harness, new_aggregate, "renamed", availability_zone="north", disk="ssd").name == "renamed"
         with pytest.raises(errors.Conflict, match=r"host a has 1 instance, .* from north to the default one"):
-            harness.conductor.remove_host_from_aggregate(CTX, aggregate_id=one.id, host="a")
+            harness.conductor.remove_host_from_aggregate(CTX, aggregate_id=new_aggregate.id, host="a")
 
     def test_a_host_with_instances_comes_into_no_zone(self, harness: ConductorHarness) -> None:
         harness.active("a")
-        one = aggregate(harness, "one", availability_zone="north")
+        new_aggregate = aggregate(harness, "one", availability_zone="north")
         with pytest.raises(errors.Conflict, match="from the default one to north"):
-            harness.conductor.add_host_to_aggregate(CTX, aggregate_id=one.id, host="a")
+            harness.conductor.add_host_to_aggregate(CTX, aggregate_id=new_aggregate.id, host="a")
         aggregate(harness, "two", "a", disk="ssd")
 
     @pytest.mark.parametrize("value", [None, ""])
     def test_a_zone_is_not_taken_away(self, harness: ConductorHarness, value: str | None) -> None:
-        one = aggregate(harness, "one", availability_zone="north")
+        new_aggregate = aggregate(harness, "one", availability_zone="north")
         with pytest.raises(errors.BadRequest, match="cannot be taken away or be empty"):
-            update(harness, one, availability_zone=value)
-        assert update(harness, one, availability_zone="south").zone == "south"
+            update(harness, new_aggregate, availability_zone=value)
+        assert update(harness, new_aggregate, availability_zone="south").zone == "south"
 
 
 class DemandCases:

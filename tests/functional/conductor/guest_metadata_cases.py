@@ -17,8 +17,8 @@ def guest(harness: ConductorHarness, **values: object) -> str:
     """On host `a`, with the first address of its network."""
     local = network(harness, **values)
     subnet(harness, local, "10.1.0.0/24")
-    made = request(1, **on(local), user_data="dXNlcg==")
-    (uuid,) = harness.conductor.create_servers(CTX, request=made).instance_uuids
+    new_request = request(1, **on(local), user_data="dXNlcg==")
+    (uuid,) = harness.conductor.create_servers(CTX, request=new_request).instance_uuids
     harness.settle()
     harness.claim("a", uuid)
     harness.succeed("a", uuid)
@@ -34,9 +34,9 @@ class GuestMetadataCases:
     def test_host_is_told_of_its_own_guests_alone(self, harness: ConductorHarness) -> None:
         uuid = guest(harness)
         on_network = {"network_id": network_of(harness, uuid)}
-        found = harness.conductor.metadata_of_address(CTX, host="a", address=ADDRESS, **on_network)
-        assert (found.instance.uuid, found.instance.user_data) == (uuid, "dXNlcg==")
-        assert [vif.addresses[0].ip_address for vif in found.instance.network_info] == [ADDRESS]
+        metadata = harness.conductor.metadata_of_address(CTX, host="a", address=ADDRESS, **on_network)
+        assert (metadata.instance.uuid, metadata.instance.user_data) == (uuid, "dXNlcg==")
+        assert [vif.addresses[0].ip_address for vif in metadata.instance.network_info] == [ADDRESS]
         for host, address in (("b", ADDRESS), ("a", "10.1.0.3"), ("a", "10.1.0.1"), ("a", ""), ("", ADDRESS)):
             with pytest.raises(errors.NotFound):
                 harness.conductor.metadata_of_address(CTX, host=host, address=address, **on_network)
@@ -46,8 +46,8 @@ class GuestMetadataCases:
     def test_guests_with_the_same_address_are_told_apart_by_their_networks(self, harness: ConductorHarness) -> None:
         """Also if only one of them is on this host: the other network's guests may send from its address."""
         harness.levels["compute"] = NAMESPACES
-        one, other, empty = guest(harness), guest(harness), network(harness)
-        networks = {uuid: network_of(harness, uuid) for uuid in (one, other)}
+        new_guest, other, empty = guest(harness), guest(harness), network(harness)
+        networks = {uuid: network_of(harness, uuid) for uuid in (new_guest, other)}
         conductor = harness.conductor
         for uuid, network_id in networks.items():
             asked = {"host": "a", "address": ADDRESS, "network_id": network_id}
@@ -68,8 +68,8 @@ class GuestMetadataCases:
             RequestedNic(network_id=local.id, port_id=mine.id, tag="mine"),
         )
         uuid = harness.active(requested_networks=nics)
-        found = harness.conductor.metadata_of_instance(CTX, instance_uuid=uuid, project_id=CTX.project_id)
-        assert [vif.tag for vif in found.instance.network_info] == ["new", "mine"]
+        metadata = harness.conductor.metadata_of_instance(CTX, instance_uuid=uuid, project_id=CTX.project_id)
+        assert [vif.tag for vif in metadata.instance.network_info] == ["new", "mine"]
 
     def test_bug_guest_of_a_flat_network_is_shown_a_service_that_does_not_know_it(
         self, harness: ConductorHarness
@@ -98,8 +98,8 @@ class GuestMetadataCases:
 
     def test_proxy_is_told_of_servers_of_the_project_that_it_names(self, harness: ConductorHarness) -> None:
         uuid = guest(harness)
-        found = harness.conductor.metadata_of_instance(CTX, instance_uuid=uuid, project_id=CTX.project_id)
-        assert found.instance.uuid == uuid
+        metadata = harness.conductor.metadata_of_instance(CTX, instance_uuid=uuid, project_id=CTX.project_id)
+        assert metadata.instance.uuid == uuid
         for wrong, project_id in ((uuid, "other"), (uuid, ""), ("absent", CTX.project_id), ("x" * 99, CTX.project_id)):
             with pytest.raises(errors.NotFound):
                 harness.conductor.metadata_of_instance(CTX, instance_uuid=wrong, project_id=project_id)

@@ -96,8 +96,8 @@ class AuditCases:
         running = harness.active()
         (building,) = harness.create()
         inputs = harness.conductor.begin_audit(CTX, host="a", view=harness.view("a", running))
-        assert [one.uuid for one in inputs.instances] == [running]
-        assert [one.instance.uuid for one in inputs.attempts] == [building]
+        assert [instance.uuid for instance in inputs.instances] == [running]
+        assert [attempt.instance.uuid for attempt in inputs.attempts] == [building]
         assert inputs.node is not None
         assert (inputs.node.hypervisor_hostname, inputs.host_nodes, inputs.unexpected_domains) == (
             "a-node",
@@ -277,22 +277,22 @@ class CatalogueCases:
             harness.conductor.create_flavor(CTX, flavor=Flavor(**{**values, **wrong}))  # type: ignore[arg-type]
 
     def test_images(self, harness: ConductorHarness) -> None:
-        made = harness.conductor.create_image(CTX, image=Image(id=named("i"), name="i"))
-        assert made.created_at is not None
-        saving = msgspec.structs.replace(made, status="saving", name="renamed")
+        image = harness.conductor.create_image(CTX, image=Image(id=named("i"), name="i"))
+        assert image.created_at is not None
+        saving = msgspec.structs.replace(image, status="saving", name="renamed")
         stored = harness.conductor.update_image(CTX, image=saving, expected_status="queued")
-        assert (stored.status, stored.created_at) == ("saving", made.created_at)
+        assert (stored.status, stored.created_at) == ("saving", image.created_at)
         with pytest.raises(errors.Conflict, match="is saving, not queued"):
             harness.conductor.update_image(CTX, image=saving, expected_status="queued")
         with pytest.raises(errors.Conflict):
             harness.conductor.create_image(CTX, image=Image(id=named("i")))
-        harness.conductor.delete_image(CTX, image_id=made.id)
+        harness.conductor.delete_image(CTX, image_id=image.id)
         with pytest.raises(errors.NotFound):
             harness.conductor.update_image(CTX, image=saving, expected_status="saving")
         with pytest.raises(errors.NotFound):
-            harness.conductor.delete_image(CTX, image_id=made.id)
+            harness.conductor.delete_image(CTX, image_id=image.id)
         with pytest.raises(errors.Conflict):
-            harness.conductor.create_image(CTX, image=Image(id=made.id))
+            harness.conductor.create_image(CTX, image=Image(id=image.id))
         with pytest.raises(errors.NotFound):
             harness.conductor.update_image(CTX, image=saving, expected_status="queued")
 

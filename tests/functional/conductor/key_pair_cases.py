@@ -34,8 +34,8 @@ class KeyPairCases:
         harness.conductor.create_key_pair(CTX, key_pair=msgspec.structs.replace(MINE, user_id="bob"))
 
     def test_servers_keep_the_text_of_their_key(self, harness: ConductorHarness) -> None:
-        made = harness.conductor.create_servers(CTX, request=request(2, key_name="mine"), key_pair=MINE)
-        for uuid in made.instance_uuids:
+        created = harness.conductor.create_servers(CTX, request=request(2, key_name="mine"), key_pair=MINE)
+        for uuid in created.instance_uuids:
             instance = harness.instance(uuid)
             assert (instance.key_name, instance.key_data, instance.key_type) == ("mine", MINE.public_key, "ssh")
         harness.settle()

@@ -43,8 +43,8 @@ GROUPS = {"security_group": 1, "security_group_rule": 4}
 
 
 def network(harness: ConductorHarness, **values: Any) -> Network:
-    made = Network(id=str(uuid.uuid4()), project_id=PROJECT, **values)
-    return harness.conductor.create_networks(CTX, networks=(made,))[0]
+    network = Network(id=str(uuid.uuid4()), project_id=PROJECT, **values)
+    return harness.conductor.create_networks(CTX, networks=(network,))[0]
 
 
 def new_subnet(on: Network, cidr: str, **values: Any) -> Subnet:
@@ -68,13 +68,13 @@ def subnet(harness: ConductorHarness, on: Network, cidr: str, **values: Any) -> 
 
 def port(harness: ConductorHarness, on: Network, *addresses: str, **values: Any) -> Port:
     """With these addresses, or with the next free ones."""
-    made = Port(id=str(uuid.uuid4()), network_id=on.id, project_id=PROJECT, **values)
+    port = Port(id=str(uuid.uuid4()), network_id=on.id, project_id=PROJECT, **values)
     fixed = tuple(AddressRequest(ip_address=address) for address in addresses)
-    return harness.conductor.create_port(CTX, port=made, fixed_ips=fixed or None)
+    return harness.conductor.create_port(CTX, port=port, fixed_ips=fixed or None)
 
 
 def addresses_of(ports: Sequence[Port]) -> list[str]:
-    return [fixed.ip_address for one in ports for fixed in one.fixed_ips]
+    return [fixed.ip_address for port in ports for fixed in port.fixed_ips]
 
 
 class NetworkCases:
@@ -119,8 +119,8 @@ class NetworkCases:
         new = tuple(
             NewPort(port=Port(id=str(uuid.uuid4()), network_id=on.id, project_id=PROJECT)) for on in (blue, green, blue)
         )
-        made = harness.conductor.create_ports(CTX, ports=new)
-        assert addresses_of(made) == ["10.1.0.2", "10.2.0.2", "10.1.0.3"]
+        ports = harness.conductor.create_ports(CTX, ports=new)
+        assert addresses_of(ports) == ["10.1.0.2", "10.2.0.2", "10.1.0.3"]
         assert (used(harness)["subnets"], used(harness)["ports"]) == (2, 3)
 
     def test_local_networks_have_addresses_of_their_ranges_alone(self, harness: ConductorHarness) -> None:
@@ -130,8 +130,8 @@ class NetworkCases:
         blue = network(harness)
 
         def make(cidr: str, version: int) -> Subnet:
-            made = Subnet(id=str(uuid.uuid4()), network_id=blue.id, project_id=PROJECT, cidr=cidr, ip_version=version)
-            return conductor.create_subnets(CTX, subnets=(made,))[0]
+            subnet = Subnet(id=str(uuid.uuid4()), network_id=blue.id, project_id=PROJECT, cidr=cidr, ip_version=version)
+            return conductor.create_subnets(CTX, subnets=(subnet,))[0]
 
         for cidr, version in (("192.0.2.8/30", 4), ("10.0.0.0/8", 4), ("2001:db8::/64", 6)):
             with pytest.raises(errors.BadRequest, match="not in a range of local networks"):
@@ -217,11 +217,11 @@ class NetworkCases:
         assert (kinds.count(Network), kinds.count(errors.OverlappingSubnets)) == (1, 3)
 
     def test_network_with_ports_of_others_stays_shared(self, harness: ConductorHarness) -> None:
-        made = network(harness, shared=True)
-        own = port(harness, made)
-        alien = Port(id=str(uuid.uuid4()), network_id=made.id, project_id="other")
+        new_network = network(harness, shared=True)
+        own = port(harness, new_network)
+        alien = Port(id=str(uuid.uuid4()), network_id=new_network.id, project_id="other")
         harness.conductor.create_port(CTX, port=alien, fixed_ips=None)
-        private = msgspec.structs.replace(made, shared=False)
+        private = msgspec.structs.replace(new_network, shared=False)
         with pytest.raises(errors.InvalidSharedSetting, match="Multiple tenants are using it"):
             harness.conductor.update_network(CTX, network=private)
         harness.conductor.delete_port(new_request(), port_id=alien.id)
@@ -257,15 +257,15 @@ class NetworkCases:
         conductors = [harness.conductor, harness.start("two")]
 
         def ask(number: int) -> Port:
-            made = Port(id=str(uuid.uuid4()), network_id=blue.id, project_id=PROJECT)
-            return conductors[number % 2].create_port(CTX, port=made, fixed_ips=None)
+            port = Port(id=str(uuid.uuid4()), network_id=blue.id, project_id=PROJECT)
+            return conductors[number % 2].create_port(CTX, port=port, fixed_ips=None)
 
         answers = at_once(ask, 32)
         ports = [one for one in answers if isinstance(one, Port)]
         refusals = [type(one) for one in answers if not isinstance(one, Port)]
         assert refusals == [errors.IpAddressGenerationFailure] * 3
         assert sorted(addresses_of(ports)) == sorted(f"10.1.0.{number}" for number in range(2, 31))
-        assert len({one.mac_address for one in ports}) == 29
+        assert len({port.mac_address for port in ports}) == 29
         assert used(harness) == {"networks": 1, "subnets": 1, "ports": 29, **GROUPS}
         # As many at once give theirs back, and others take them meanwhile.
         halves = [ports[:14], ports[14:]]
@@ -287,8 +287,8 @@ class NetworkCases:
         harness.conductor.create_security_groups(CTX, groups=(group,))[0]
 
         def new(on: Network, *fixed: AddressRequest, **values: Any) -> PortCreation:
-            made = Port(id=str(uuid.uuid4()), network_id=on.id, project_id=PROJECT, **values)
-            return PortCreation(CTX, made, fixed or None)
+            port = Port(id=str(uuid.uuid4()), network_id=on.id, project_id=PROJECT, **values)
+            return PortCreation(CTX, port, fixed or None)
 
         wanted = [
             new(blue, name="first"),
@@ -363,14 +363,14 @@ class NetworkCases:
         assert harness.conductor.update_network(CTX, network=renamed).revision_number == 2
         with pytest.raises(errors.RevisionNumberConstraintFailed):
             harness.conductor.update_network(CTX, network=renamed)
-        made = subnet(harness, blue, "10.1.0.0/24")
-        assert harness.conductor.update_subnet(CTX, subnet=made).revision_number == 2
+        new_subnet = subnet(harness, blue, "10.1.0.0/24")
+        assert harness.conductor.update_subnet(CTX, subnet=new_subnet).revision_number == 2
         with pytest.raises(errors.RevisionNumberConstraintFailed):
-            harness.conductor.update_subnet(CTX, subnet=made)
-        one = port(harness, blue)
-        assert harness.conductor.update_port(CTX, port=one, fixed_ips=None).fixed_ips == one.fixed_ips
+            harness.conductor.update_subnet(CTX, subnet=new_subnet)
+        new_port = port(harness, blue)
+        assert harness.conductor.update_port(CTX, port=new_port, fixed_ips=None).fixed_ips == new_port.fixed_ips
         with pytest.raises(errors.RevisionNumberConstraintFailed):
-            harness.conductor.update_port(CTX, port=one, fixed_ips=())
+            harness.conductor.update_port(CTX, port=new_port, fixed_ips=())
         assert harness.count(models.IpAllocation) == 1
 
     def test_full_quota_gives_no_address(self, harness: ConductorHarness) -> None:
@@ -385,8 +385,8 @@ class NetworkCases:
         """Of 2**64 addresses none is counted one by one; a gap far behind the last address is found all the same."""
         blue = network(harness)
         subnet(harness, blue, "fd00:1:1::/64")
-        made = port(harness, blue)
-        assert addresses_of([made]) == ["fd00:1:1::2"]
+        new_port = port(harness, blue)
+        assert addresses_of([new_port]) == ["fd00:1:1::2"]
         four = network(harness)
         subnet(harness, four, "10.1.0.0/26")
         every = [port(harness, four) for _ in range(61)]
@@ -397,16 +397,16 @@ class NetworkCases:
 
     def test_ids_of_rows_lead_nowhere_after_a_deletion(self, harness: ConductorHarness) -> None:
         blue = network(harness)
-        made = subnet(harness, blue, "10.1.0.0/24")
-        one = port(harness, blue)
-        harness.conductor.delete_port(new_request(), port_id=one.id)
-        harness.conductor.delete_subnet(CTX, subnet_id=made.id)
+        new_subnet = subnet(harness, blue, "10.1.0.0/24")
+        new_port = port(harness, blue)
+        harness.conductor.delete_port(new_request(), port_id=new_port.id)
+        harness.conductor.delete_subnet(CTX, subnet_id=new_subnet.id)
         harness.conductor.delete_network(CTX, network_id=blue.id)
         for ask in (
-            lambda: harness.conductor.delete_port(new_request(), port_id=one.id),
-            lambda: harness.conductor.update_port(CTX, port=one, fixed_ips=None),
-            lambda: harness.conductor.delete_subnet(CTX, subnet_id=made.id),
-            lambda: harness.conductor.update_subnet(CTX, subnet=made),
+            lambda: harness.conductor.delete_port(new_request(), port_id=new_port.id),
+            lambda: harness.conductor.update_port(CTX, port=new_port, fixed_ips=None),
+            lambda: harness.conductor.delete_subnet(CTX, subnet_id=new_subnet.id),
+            lambda: harness.conductor.update_subnet(CTX, subnet=new_subnet),
             lambda: harness.conductor.delete_network(CTX, network_id=blue.id),
             lambda: harness.conductor.update_network(CTX, network=blue),
             lambda: subnet(harness, blue, "10.1.0.0/24"),
@@ -429,7 +429,7 @@ def _exchange(harness: ConductorHarness, on: Network, old: Sequence[Port], numbe
 
 def on(*networks: Network, **values: Any) -> dict[str, Any]:
     """Of a request: on these networks."""
-    return {"requested_networks": tuple(RequestedNic(network_id=one.id) for one in networks), **values}
+    return {"requested_networks": tuple(RequestedNic(network_id=network.id) for network in networks), **values}
 
 
 class ServerPortCases:
@@ -518,8 +518,8 @@ class ServerPortCases:
             harness.conductor.create_servers(CTX, request=request(6, **on(blue)))
         assert harness.count(models.Instance) == harness.count(models.Port) == 0
         assert "instances" not in used(harness)
-        made = harness.conductor.create_servers(CTX, request=request(5, **on(blue)))
-        assert len(made.instance_uuids) == harness.count(models.IpAllocation) == 5
+        created = harness.conductor.create_servers(CTX, request=request(5, **on(blue)))
+        assert len(created.instance_uuids) == harness.count(models.IpAllocation) == 5
 
     def test_many_callers_at_once_share_a_network(self, harness: ConductorHarness) -> None:
         """Requests that are written together: what fits is made, with addresses of its own."""
@@ -548,8 +548,8 @@ class ServerPortCases:
         subnet(harness, blue, "10.1.0.0/24")
         subnet(harness, green, "10.2.0.0/24")
         limit(harness, ports=5)
-        made = harness.conductor.create_servers(CTX, request=request(1, min_count=1, max_count=4, **on(blue, green)))
-        assert (len(made.instance_uuids), used(harness)["ports"]) == (2, 4)
+        created = harness.conductor.create_servers(CTX, request=request(1, min_count=1, max_count=4, **on(blue, green)))
+        assert (len(created.instance_uuids), used(harness)["ports"]) == (2, 4)
         with pytest.raises(errors.Forbidden, match="Quota exceeded for ports: Requested 2, but already used 4 of 5"):
             harness.conductor.create_servers(CTX, request=request(1, **on(blue, green)))
 
@@ -618,14 +618,14 @@ class SecurityGroupCases:
 
         opened = let_in(default, protocol="tcp", port_range_min=22, port_range_max=22)
         assert told(lambda: harness.conductor.create_security_group_rules(CTX, rules=(opened,))[0])
-        wanted = VifRule(direction="ingress", ip_version=4, protocol="tcp", port_min=22, port_max=22)
-        assert wanted in (rules_on(harness, "a")[port_id] or ())
+        vif_rule = VifRule(direction="ingress", ip_version=4, protocol="tcp", port_min=22, port_max=22)
+        assert vif_rule in (rules_on(harness, "a")[port_id] or ())
         with pytest.raises(errors.SecurityGroupRuleExists):
             harness.conductor.create_security_group_rules(
                 CTX, rules=(msgspec.structs.replace(opened, id=str(uuid.uuid4())),)
             )[0]
         assert told(lambda: harness.conductor.delete_security_group_rule(CTX, rule_id=opened.id))
-        assert wanted not in (rules_on(harness, "a")[port_id] or ())
+        assert vif_rule not in (rules_on(harness, "a")[port_id] or ())
         # Another member, on no host yet: neighbours are one range.
         other: list[Port] = []
         assert told_members(lambda: other.append(port(harness, flat))) == [("10.1.0.2/31",)]
@@ -640,7 +640,7 @@ class SecurityGroupCases:
         host.deaf = True
         harness.conductor.create_security_group_rules(CTX, rules=(opened,))[0]
         harness.settle()
-        assert wanted in (rules_on(harness, "a")[port_id] or ())
+        assert vif_rule in (rules_on(harness, "a")[port_id] or ())
 
     def test_members_beyond_the_bound_of_a_port_are_not_sent_to_its_host(self, harness: ConductorHarness) -> None:
         """A project could stop its guests' host: each range is a rule there, for each rule that names the group."""

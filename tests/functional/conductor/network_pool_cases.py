@@ -18,13 +18,15 @@ from tests.functional.conductor.quota_cases import at_once, limit, used
 
 def pool(harness: ConductorHarness, **values: Any) -> SubnetPool:
     bounds = {"ip_version": 4, "default_prefixlen": 26, "min_prefixlen": 8, "max_prefixlen": 30}
-    made = SubnetPool(id=str(uuid.uuid4()), project_id=PROJECT, **{"prefixes": ("10.0.0.0/24",), **bounds, **values})
-    return harness.conductor.create_subnet_pools(CTX, pools=(made,))[0]
+    subnet_pool = SubnetPool(
+        id=str(uuid.uuid4()), project_id=PROJECT, **{"prefixes": ("10.0.0.0/24",), **bounds, **values}
+    )
+    return harness.conductor.create_subnet_pools(CTX, pools=(subnet_pool,))[0]
 
 
 def subnet(harness: ConductorHarness, of: SubnetPool, length: int = 26) -> Subnet | None:
     """On a network of its own. None: the pool has no such range left, or the project not the right to it."""
-    wanted = Subnet(
+    subnet = Subnet(
         id=str(uuid.uuid4()),
         network_id=network(harness).id,
         project_id=PROJECT,
@@ -35,7 +37,7 @@ def subnet(harness: ConductorHarness, of: SubnetPool, length: int = 26) -> Subne
         subnetpool_id=of.id,
     )
     try:
-        return harness.conductor.create_subnets(CTX, subnets=(wanted,))[0]
+        return harness.conductor.create_subnets(CTX, subnets=(subnet,))[0]
     except (errors.SubnetAllocationError, errors.SubnetPoolQuotaExceeded):
         return None
 

@@ -59,13 +59,13 @@ def refusals(answers: list[Any]) -> list[str]:
 class QuotaCases:
     def test_servers_count_until_their_record_is_destroyed(self, harness: ConductorHarness) -> None:
         harness.scheduler.order = []  # without a host they are deleted at once
-        made = harness.conductor.create_servers(CTX, request=request(2, flavor=SMALL)).instance_uuids
+        instance_uuids = harness.conductor.create_servers(CTX, request=request(2, flavor=SMALL)).instance_uuids
         assert used(harness) == {"instances": 2, "cores": 2, "ram": 128}
         harness.settle()
-        for uuid in made:
+        for uuid in instance_uuids:
             harness.conductor.delete_server(new_request(), instance_uuid=uuid)
         with pytest.raises(errors.NotFound):
-            harness.conductor.delete_server(new_request(), instance_uuid=made[0])
+            harness.conductor.delete_server(new_request(), instance_uuid=instance_uuids[0])
         harness.settle()
         assert used(harness) == {}
 

@@ -21,8 +21,8 @@ def test_audit_writes_the_nearest_figures(harness: ConductorHarness) -> None:
 
 
 def test_first_audit_and_each_save_write_the_nearest_figures(harness: ConductorHarness) -> None:
-    made = harness.node("a", disk_available_least=-TOO_MUCH)
-    new = msgspec.structs.replace(made, hypervisor_hostname="a2", uuid="6f1c9d2e-5f0a-4b53-9d0b-5a1f4f0d7c11", id=0)
+    node = harness.node("a", disk_available_least=-TOO_MUCH)
+    new = msgspec.structs.replace(node, hypervisor_hostname="a2", uuid="6f1c9d2e-5f0a-4b53-9d0b-5a1f4f0d7c11", id=0)
     harness.conductor.finish_audit(CTX, node=new, inventories=inventories_of(new))
     saved = harness.conductor.save_compute_node(CTX, node=msgspec.structs.replace(new, disk_available_least=TOO_MUCH))
     assert saved.disk_available_least == MAX_CAPACITY

@@ -39,13 +39,13 @@ def forged(number: int, *vifs: Vif, **changes: Any) -> GuestRecord:
 
 
 def vif(of: Subnet, number: int, *addresses: str, **changes: Any) -> Vif:
-    made = Vif(
+    vif = Vif(
         port_id=id_of(0xF000000 + number),
         network_id=of.network_id,
         mac_address=f"02:00:00:00:{number // 256:02x}:{number % 256:02x}",
         addresses=tuple(VifAddress(subnet_id=of.id, ip_address=address) for address in addresses),
     )
-    return msgspec.structs.replace(made, **changes)
+    return msgspec.structs.replace(vif, **changes)
 
 
 def held(harness: ConductorHarness) -> int:
@@ -137,14 +137,14 @@ def test_a_record_with_more_than_a_guest_can_have_is_left_out(
     }
     good = forged(7, vif(front, 7, "10.0.0.7"))
     records = (*bad.values(), good)
-    guests = tuple(mark(one.instance.uuid, one) for one in records)
+    guests = tuple(mark(record.instance.uuid, record) for record in records)
     for _ in range(2):
         answer = harness.conductor.report_guests(CTX, host="a", guests=guests)
         harness.conductor.report_guest_records(CTX, host="a", records=records)
     assert set(answer.wanted) == {one.instance.uuid for one in bad.values()}
     assert [one.id for one in listed(harness) if one.can_be_adopted] == [good.instance.uuid]
     assert held(harness) == 1
-    assert [one.levelno for one in caplog.records if "left out" in one.message] == [logging.ERROR]
+    assert [record.levelno for record in caplog.records if "left out" in record.message] == [logging.ERROR]
 
 
 def test_addresses_outside_of_their_subnets_are_not_held(harness: ConductorHarness) -> None:
@@ -176,7 +176,7 @@ def test_a_host_holds_no_more_than_its_nodes_can_have(
         most = held_ports.most_guests(session, "a")
     assert 0 < most < 100
     records = tuple(map(of_many(front, count), range(1, most + 10)))
-    guests = tuple(mark(one.instance.uuid, one) for one in records)
+    guests = tuple(mark(record.instance.uuid, record) for record in records)
     harness.conductor.report_guests(CTX, host="a", guests=guests)
     for _ in range(2):
         harness.conductor.report_guest_records(CTX, host="a", records=records)
@@ -184,7 +184,9 @@ def test_a_host_holds_no_more_than_its_nodes_can_have(
     assert 0 < held(harness) <= most * held_ports.ADDRESSES_OF_GUEST
     assert harness.count(models.Port) <= most
     assert sum(one.can_be_adopted for one in listed(harness)) <= most
-    assert [one.levelno for one in caplog.records if "more unexpected guests" in one.message] == [logging.ERROR]
+    assert [record.levelno for record in caplog.records if "more unexpected guests" in record.message] == [
+        logging.ERROR
+    ]
     # Another host is not affected.
     report(harness, forged(1000, vif(front, 1000, "10.0.99.1")), host="b")
     assert [one.where for one in listed(harness) if one.id == id_of(1000) and one.can_be_adopted] == ["b"]
@@ -192,7 +194,7 @@ def test_a_host_holds_no_more_than_its_nodes_can_have(
 
 def test_a_long_report_is_one_line_of_the_log(harness: ConductorHarness, caplog: pytest.LogCaptureFixture) -> None:
     harness.conductor.report_guests(CTX, host="a", guests=tuple(mark(id_of(number)) for number in range(1, 300)))
-    (line,) = [one.message for one in caplog.records if "not as expected" in one.message]
+    (line,) = [record.message for record in caplog.records if "not as expected" in record.message]
     assert "and 279 more" in line
 
 

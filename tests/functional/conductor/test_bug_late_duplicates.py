@@ -338,9 +338,9 @@ CASES: list[Case] = [
 
 @pytest.fixture
 def world(tmp_path: Path) -> Any:
-    made = World(f"sqlite:///{tmp_path}/minova.sqlite")
-    yield made
-    made.harness.close()
+    world = World(f"sqlite:///{tmp_path}/minova.sqlite")
+    yield world
+    world.harness.close()
 
 
 @pytest.mark.parametrize(

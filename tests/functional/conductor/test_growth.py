@@ -20,9 +20,9 @@ YEAR = 365 * 86400.0
 def harness(tmp_path: Path) -> Iterator[ConductorHarness]:
     url = f"sqlite:///{tmp_path}/minova.sqlite"
     make_tables(url)
-    made = ConductorHarness(url, conductor__purge_batch_size=2, conductor__purge_pause=0.001)
-    yield made
-    made.close()
+    harness = ConductorHarness(url, conductor__purge_batch_size=2, conductor__purge_pause=0.001)
+    yield harness
+    harness.close()
 
 
 def add_migration(harness: ConductorHarness, name: str, instance_uuid: str, status: str) -> None:

@@ -147,26 +147,26 @@ class Tasks(RuleBasedStateMachine):
         with self.harness.db.read() as session:
             instances = session.scalars(select(models.Instance)).all()
             with_task = set(session.scalars(select(models.Task.instance_uuid)))
-        assert {one.uuid for one in instances if one.task_state is not None} == with_task
+        assert {instance.uuid for instance in instances if instance.task_state is not None} == with_task
 
     @invariant()
     def what_has_ended_stays_ended(self) -> None:
         with self.harness.db.read() as session:
-            for one in session.scalars(select(models.Instance)):
-                before = self.ended.get(one.uuid)
+            for instance in session.scalars(select(models.Instance)):
+                before = self.ended.get(instance.uuid)
                 if before is not None:
                     # Server actions lead from one of these to the other.
                     runs = {"active", "stopped"}
                     follow = {before, "deleted"} | (runs if before in runs else set())
-                    assert one.vm_state in follow, (before, one.vm_state)
-                if one.task_state is None:
-                    self.ended[one.uuid] = one.vm_state
+                    assert instance.vm_state in follow, (before, instance.vm_state)
+                if instance.task_state is None:
+                    self.ended[instance.uuid] = instance.vm_state
 
     @invariant()
     def allocations_are_of_instances_that_live(self) -> None:
         held = self.harness.allocated()
         with self.harness.db.read() as session:
-            rows = {one.uuid: one for one in session.scalars(select(models.Instance))}
+            rows = {instance.uuid: instance for instance in session.scalars(select(models.Instance))}
         for uuid, host in held.items():
             assert rows[uuid].vm_state in {"building", "active", "stopped"}
             assert rows[uuid].host in {None, host}

@@ -16,9 +16,9 @@ from tests.tables import make_tables
 def harness(tmp_path: Path) -> Iterator[ConductorHarness]:
     url = f"sqlite:///{tmp_path}/minova.sqlite"
     make_tables(url)
-    made = ConductorHarness(url, conductor__purge_batch_size=10, conductor__purge_pause=0.001)
-    yield made
-    made.close()
+    harness = ConductorHarness(url, conductor__purge_batch_size=10, conductor__purge_pause=0.001)
+    yield harness
+    harness.close()
 
 
 def work(conductor: RunningConductor, name: str) -> None:

@@ -31,8 +31,8 @@ OWN = Instance(
 def claim(harness: ConductorHarness, uuid: str, host: str, attempt: int = 1, **more: Any) -> GuestsAnswer:
     """The host reports the guest, and sends this record of it in any case."""
     record = GuestRecord(instance=msgspec.structs.replace(OWN, uuid=uuid, **more), attempt=attempt, node=f"{host}-node")
-    made = GuestMark(uuid=uuid, attempt=attempt, power_state=1, has_record=True)
-    answer = harness.conductor.report_guests(CTX, host=host, guests=(made,))
+    guest_mark = GuestMark(uuid=uuid, attempt=attempt, power_state=1, has_record=True)
+    answer = harness.conductor.report_guests(CTX, host=host, guests=(guest_mark,))
     harness.conductor.report_guest_records(CTX, host=host, records=(record,))
     return answer
 
@@ -157,8 +157,8 @@ def test_another_host_does_not_keep_a_server_from_its_end(harness: ConductorHarn
 def test_its_own_host_keeps_a_server_from_its_end(harness: ConductorHarness) -> None:
     uuid = harness.active("a")
     later = EndedAction(id=1000, request_id="req-later", kind="restore")
-    made = GuestMark(uuid=uuid, attempt=1, power_state=1, action_id=later.id, request_id=later.request_id)
-    harness.conductor.report_guests(CTX, host="a", guests=(made,))
+    guest_mark = GuestMark(uuid=uuid, attempt=1, power_state=1, action_id=later.id, request_id=later.request_id)
+    harness.conductor.report_guests(CTX, host="a", guests=(guest_mark,))
     with harness.db.read() as session:
         assert unexpected.newer_among(session, [uuid]) == {uuid: "a"}
 

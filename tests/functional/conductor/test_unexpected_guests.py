@@ -50,8 +50,8 @@ def mark(uuid: str, record: GuestRecord | None = None, power_state: int = 1, att
 
 def record_of(harness: ConductorHarness, uuid: str, *actions: EndedAction, attempt: int = 1) -> GuestRecord:
     """As host a keeps it of a guest that it has built."""
-    known = harness.conductor.instances_of_host(CTX, host="a").instances
-    instance = next(one for one in known if one.uuid == uuid)
+    instances = harness.conductor.instances_of_host(CTX, host="a").instances
+    instance = next(instance for instance in instances if instance.uuid == uuid)
     spec = RequestSpec(flavor=FLAVOR, image=IMAGE)
     return GuestRecord(instance=instance, attempt=attempt, node="a-node", request_spec=spec, actions=actions)
 
@@ -123,11 +123,13 @@ def test_a_guest_with_an_unknown_action_is_newer(harness: ConductorHarness) -> N
 def test_a_known_action_makes_no_guest_newer(harness: ConductorHarness) -> None:
     uuid = harness.active()
     with harness.db.read() as session:
-        known = session.scalars(select(models.InstanceAction).where(models.InstanceAction.instance_uuid == uuid)).one()
-    ended = EndedAction(id=known.id, request_id=known.request_id, kind="build")
+        instance_action = session.scalars(
+            select(models.InstanceAction).where(models.InstanceAction.instance_uuid == uuid)
+        ).one()
+    ended = EndedAction(id=instance_action.id, request_id=instance_action.request_id, kind="build")
     assert report(harness, record_of(harness, uuid, ended)).newer == ()
     # A number that the restored database gave to another action.
-    other = EndedAction(id=known.id, request_id="req-other", kind="start")
+    other = EndedAction(id=instance_action.id, request_id="req-other", kind="start")
     assert report(harness, record_of(harness, uuid, other)).newer == (uuid,)
 
 

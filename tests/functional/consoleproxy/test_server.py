@@ -134,9 +134,9 @@ class Site:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    made = Site(tmp_path)
-    yield made
-    made.close()
+    site = Site(tmp_path)
+    yield site
+    site.close()
 
 
 def test_token_connects_with_the_console(site: Site) -> None:

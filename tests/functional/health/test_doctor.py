@@ -109,8 +109,8 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Cloud:
         flavor = {"name": "f", "id": "f", "vcpus": 1, "ram": 256, "disk": 1}
         ask("POST", "/v2.1/flavors", json={"flavor": flavor})
         server = {"name": "s", "flavorRef": "f", "imageRef": image, "networks": [{"uuid": network}]}
-        made = ask("POST", "/v2.1/servers", json={"server": server})["server"]["id"]
-        wait_for("ACTIVE", lambda: ask("GET", f"/v2.1/servers/{made}")["server"]["status"] == "ACTIVE")
+        server_id = ask("POST", "/v2.1/servers", json={"server": server})["server"]["id"]
+        wait_for("ACTIVE", lambda: ask("GET", f"/v2.1/servers/{server_id}")["server"]["status"] == "ACTIVE")
         wait_for("audits", lambda: _audits(cluster.db) == 2)
         healthy = folder / "cloud"
         healthy.mkdir(mode=0o750)
@@ -118,7 +118,7 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Cloud:
     for file in (folder / "controller").glob("minova.sqlite*"):  # with its journal
         shutil.copy(file, healthy / file.name)
     (healthy / "images").chmod(0o750)
-    return Cloud(healthy, made, image)
+    return Cloud(healthy, server_id, image)
 
 
 def _asker(url: str) -> Callable[..., Any]:
@@ -264,8 +264,8 @@ def address_outside(cloud: Cloud) -> None:
 def address_twice(cloud: Cloud) -> None:
     def add(session: Session) -> None:
         table: Any = models.Subnet.__table__
-        (one,) = session.execute(table.select()).mappings()
-        twin = {**one, "id": one["id"] + 1, "uuid": str(uuid.uuid4())}
+        (mapping,) = session.execute(table.select()).mappings()
+        twin = {**mapping, "id": mapping["id"] + 1, "uuid": str(uuid.uuid4())}
         session.execute(insert(table).values(twin))
         (held,) = session.execute(models.IpAllocation.__table__.select()).mappings()
         session.execute(insert(models.IpAllocation).values({**held, "subnet_id": twin["id"]}))
@@ -521,7 +521,7 @@ def test_it_finds_a_full_file_system(
 def test_it_finds_queues_without_readers_and_queues_that_grow() -> None:
     found = {"conductor": Depth(5, 1), "scheduler": Depth(5000, 2), "compute.hv1": Depth(3, 0)}
     findings = list(judge(("conductor", "scheduler", "compute.hv1", "conductor_api"), found))
-    assert [(one.subject, one.problem) for one in findings] == [
+    assert [(finding.subject, finding.problem) for finding in findings] == [
         ("scheduler", "grows"),
         ("compute.hv1", "is read by no service"),
         ("conductor_api", "is read by no service"),

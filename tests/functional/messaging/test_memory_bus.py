@@ -18,9 +18,9 @@ Connection: Any = kombu.Connection
 @pytest.fixture
 def connection() -> Iterator[Any]:
     memory_bus.use()
-    with Connection("memory://") as made:
-        assert isinstance(made.transport, memory_bus.MemoryTransport)
-        yield made
+    with Connection("memory://") as connection:
+        assert isinstance(connection.transport, memory_bus.MemoryTransport)
+        yield connection
 
 
 def consumer_of(connection: Any, queue: str, got: list[object]) -> None:

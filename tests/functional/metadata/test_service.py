@@ -61,17 +61,17 @@ class Conductor:
     def leave_password_of_address(
         self, ctx: RequestContext, *, host: str, address: str, password: str, network_id: str = ""
     ) -> None:
-        one = self.metadata_of_address(ctx, host=host, address=address).instance
-        if one.system_metadata:
+        instance = self.metadata_of_address(ctx, host=host, address=address).instance
+        if instance.system_metadata:
             raise errors.Conflict("There is a password already.")
-        self.guests[address] = msgspec.structs.replace(one, system_metadata={"password": password})
+        self.guests[address] = msgspec.structs.replace(instance, system_metadata={"password": password})
 
     def metadata_of_instance(self, ctx: RequestContext, *, instance_uuid: str, project_id: str) -> GuestMetadata:
         self.asked.append(instance_uuid)
-        found = next((one for one in self.guests.values() if one.uuid == instance_uuid), None)
-        if found is None or found.project_id != project_id:
+        guest = next((guest for guest in self.guests.values() if guest.uuid == instance_uuid), None)
+        if guest is None or guest.project_id != project_id:
             raise errors.NotFound(f"Instance {instance_uuid} could not be found.")
-        return GuestMetadata(instance=found)
+        return GuestMetadata(instance=guest)
 
 
 def guest(name: str) -> Instance:

@@ -44,12 +44,12 @@ def give(db: Database, name: str, host: str, kind: str | None = "INSTANCE", **re
     before: dict[str, dict[str, int]] = {}
     for (other, resource_class), used in held(db, name).items():
         before.setdefault(named(f"node {other}"), {})[resource_class] = used
-    wanted = writes.ConsumerAllocations(
+    consumer_allocations = writes.ConsumerAllocations(
         consumer_uuid=named(name),
         allocations=before | {named(f"node {host}"): resources or OF_FLAVOR},
         consumer_type=kind,
     )
-    db.run(lambda session: writes.replace(session, [wanted]))
+    db.run(lambda session: writes.replace(session, [consumer_allocations]))
 
 
 def move(db: Database, name: str, holds: str, status: str | None, cleanup_host: str | None = None) -> None:

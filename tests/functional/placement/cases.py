@@ -197,8 +197,8 @@ class ClaimCases:
 
     def test_capacity_is_floor_of_total_less_reserved_times_ratio(self, db: Database) -> None:
         hosts(db, "a")
-        made = Inventory(resource_class="VCPU", total=7, reserved=2, max_unit=7, allocation_ratio=1.5)
-        db.run(lambda session: inventories.set_inventories(session, named("node a"), [made]))
+        inventory = Inventory(resource_class="VCPU", total=7, reserved=2, max_unit=7, allocation_ratio=1.5)
+        db.run(lambda session: inventories.set_inventories(session, named("node a"), [inventory]))
         assert inventory_rows(db) == [("a", "VCPU", 7, 0, 0)]
 
     def test_inventories_keep_what_is_used_and_say_whether_they_changed(self, db: Database) -> None:

@@ -25,7 +25,7 @@ def add_group(db: Database, name: str, policy: str, *members: str, **rules: int)
         made: Any = session.connection().execute(
             insert(models.InstanceGroup).values(uuid=named(name), name=name, **values)
         )
-        rows = [{"instance_uuid": named(one), "group_id": made.inserted_primary_key[0]} for one in members]
+        rows = [{"instance_uuid": named(member), "group_id": made.inserted_primary_key[0]} for member in members]
         session.connection().execute(insert(models.InstanceGroupMember), rows)
 
 

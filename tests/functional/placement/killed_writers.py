@@ -132,11 +132,19 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("url")
     for name, default in (("processes", 8), ("steps", 5000), ("killed", 3), ("providers", 20), ("worker", None)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    asked: Any = parser.parse_args(arguments)
-    if asked.worker is not None:
-        print(work(asked.url, asked.worker, asked.steps, asked.providers))
+    options: Any = parser.parse_args(arguments)
+    if options.worker is not None:
+        print(work(options.url, options.worker, options.steps, options.providers))
         return
-    print(race(asked.url, processes=asked.processes, steps=asked.steps, killed=asked.killed, providers=asked.providers))
+    print(
+        race(
+            options.url,
+            processes=options.processes,
+            steps=options.steps,
+            killed=options.killed,
+            providers=options.providers,
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -93,8 +93,8 @@ class AllocationModel(RuleBasedStateMachine):
             assert used == allocated == self.used(host, name) <= capacity
         for host in HOSTS:
             with self.db.read() as session:
-                found: Any = allocations.consumers_of(session, named(f"node {host}"))
-            assert set(found) == {named(c) for c, (h, _) in self.held.items() if h == host}
+                consumers: Any = allocations.consumers_of(session, named(f"node {host}"))
+            assert set(consumers) == {named(c) for c, (h, _) in self.held.items() if h == host}
 
 
 TestBooks = AllocationModel.TestCase

@@ -78,8 +78,8 @@ class Model(RuleBasedStateMachine):
 
     @rule(name=provider, parent=st.none() | provider)
     def create(self, name: str, parent: str | None) -> None:
-        found = self.outcome(lambda session: trees.create(session, name, f"named {name}", parent))
-        assert found == self.naive.create(name, parent)
+        outcome = self.outcome(lambda session: trees.create(session, name, f"named {name}", parent))
+        assert outcome == self.naive.create(name, parent)
 
     @rule(name=provider, parent=st.none() | provider)
     def move(self, name: str, parent: str | None) -> None:
@@ -94,8 +94,8 @@ class Model(RuleBasedStateMachine):
     @rule(name=provider, sure=stale)
     def remove(self, name: str, sure: bool) -> None:
         if self.there(name) and sure:
-            found = self.outcome(lambda session: trees.remove(session, queries.find(session, name)))
-            assert found == self.naive.remove(name)
+            outcome = self.outcome(lambda session: trees.remove(session, queries.find(session, name)))
+            assert outcome == self.naive.remove(name)
 
     @rule(name=provider, wanted=st.dictionaries(st.sampled_from(CLASSES), numbers), old=stale)
     def set_inventories(self, name: str, wanted: dict[str, Numbers], old: bool) -> None:
@@ -137,8 +137,8 @@ class Model(RuleBasedStateMachine):
             writes.ConsumerAllocations(consumer_uuid=name, allocations=held, generation=seen[name])
             for name, held in wanted.items()
         ]
-        found = self.outcome(lambda session: writes.replace(session, rows))
-        assert found == self.naive.put(wanted, seen)
+        outcome = self.outcome(lambda session: writes.replace(session, rows))
+        assert outcome == self.naive.put(wanted, seen)
 
     @rule(name=consumer)
     def delete(self, name: str) -> None:
@@ -149,8 +149,10 @@ class Model(RuleBasedStateMachine):
         if not self.there(at):
             return
         number = self.naive.rows.get(name, (0, 0))[1] + 1
-        one = claims.AllocationClaim(consumer_uuid=name, claim_number=number, provider_uuid=at, resources=wanted)
-        refused = self.db.run(lambda session: claims.claim(session, [one]))
+        allocation_claim = claims.AllocationClaim(
+            consumer_uuid=name, claim_number=number, provider_uuid=at, resources=wanted
+        )
+        refused = self.db.run(lambda session: claims.claim(session, [allocation_claim]))
         assert (not refused) == self.naive.claim(name, at, wanted)
 
     @rule(name=consumer)

@@ -83,7 +83,7 @@ def add_host(
     values = {"vcpus": 16, "memory_mb": 32768, "local_gb": 500, **node}
     values.setdefault("free_disk_gb", values["local_gb"] - values.get("local_gb_used", 0))
     name = name or host
-    made = models.ComputeNode(
+    compute_node = models.ComputeNode(
         uuid=named(f"node {name}"),
         host=host,
         hypervisor_hostname=name,
@@ -93,13 +93,13 @@ def add_host(
         created_at=SEEN,
         **values,
     )
-    session.add(made)
+    session.add(compute_node)
     session.flush()
-    of_node.ensure(session, made.uuid, name)
-    inventories.set_inventories(session, made.uuid, inventories_of(made))
+    of_node.ensure(session, compute_node.uuid, name)
+    inventories.set_inventories(session, compute_node.uuid, inventories_of(compute_node))
     if announce:
-        changes.append(session, [made.id], now)
-    return made.id
+        changes.append(session, [compute_node.id], now)
+    return compute_node.id
 
 
 def put_host(db: Database, host: str, **more: Any) -> int:
@@ -193,21 +193,25 @@ def _fill(session: Session, records: list[HostRecord], now: float) -> None:
         if found:
             session.execute(insert(model), found)
 
-    write(models.Service, (_service(one) for one in records))
-    write(models.Heartbeat, ({"service_id": one.service_id, "last_seen": now} for one in records))
-    write(models.ComputeNode, (_node(one) for one in records))
-    write(models.ResourceProvider, (_provider(one) for one in records))
+    write(models.Service, (_service(record) for record in records))
+    write(models.Heartbeat, ({"service_id": record.service_id, "last_seen": now} for record in records))
+    write(models.ComputeNode, (_node(record) for record in records))
+    write(models.ResourceProvider, (_provider(record) for record in records))
     write(
         models.Inventory,
-        (_inventory(one.id, name, inventory) for one in records for name, inventory in one.inventories.items()),
+        (
+            _inventory(record.id, name, inventory)
+            for record in records
+            for name, inventory in record.inventories.items()
+        ),
     )
-    known = {aggregate.id: aggregate for one in records for aggregate in one.aggregates}
+    known = {aggregate.id: aggregate for record in records for aggregate in record.aggregates}
     write(models.Aggregate, (_aggregate(aggregate) for _, aggregate in sorted(known.items())))
     write(
         models.AggregateHost,
-        ({"aggregate_id": aggregate.id, "host": one.host} for one in records for aggregate in one.aggregates),
+        ({"aggregate_id": aggregate.id, "host": record.host} for record in records for aggregate in record.aggregates),
     )
-    write(models.Instance, (_instance(uuid, one) for one in records for uuid in one.instances))
+    write(models.Instance, (_instance(uuid, record) for record in records for uuid in record.instances))
 
 
 def _service(record: HostRecord) -> dict[str, Any]:
@@ -231,7 +235,7 @@ def _node(record: HostRecord) -> dict[str, Any]:
         "free_disk_gb": record.free_disk_mb // 1024,
         "hypervisor_type": support.hypervisor_type,
         "hypervisor_version": support.hypervisor_version,
-        "supported_instances": [list(one) for one in support.supported_instances],
+        "supported_instances": [list(supported_instance) for supported_instance in support.supported_instances],
         "numa_topology": msgspec.to_builtins(record.numa_topology, order="deterministic"),
         "created_at": SEEN,
     }

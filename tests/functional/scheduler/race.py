@@ -268,13 +268,13 @@ def _hosts_of_groups(requests: int, said: Mapping[str, WorkerReport]) -> dict[st
 
 def _beside_cells(said: Mapping[str, WorkerReport], requests: int) -> int:
     guests = Counter(said[wish.name].host for wish in requests_for(requests) if wish.pinned and said[wish.name].host)
-    wanted = request_of(RequestKind("any", pinned=True)).numa_topology
-    assert wanted is not None
+    numa_topology = request_of(RequestKind("any", pinned=True)).numa_topology
+    assert numa_topology is not None
     beside = 0
     for many in guests.values():
         topology = NUMATopology(tuple(_cell(index) for index in range(2)))
         for _ in range(many):
-            fit = fit_topology(topology, wanted, limits=None, pci=None, packing=False)
+            fit = fit_topology(topology, numa_topology, limits=None, pci=None, packing=False)
             if isinstance(fit, NoFit):
                 beside += 1
             else:
@@ -287,12 +287,12 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("url")
     for name, default in (("schedulers", 4), ("requests", 2000), ("worker", None)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    asked: Any = parser.parse_args(arguments)
-    if asked.worker is not None:
-        report = work(asked.url, asked.worker, asked.schedulers, asked.requests)
+    options: Any = parser.parse_args(arguments)
+    if options.worker is not None:
+        report = work(options.url, options.worker, options.schedulers, options.requests)
         print(msgspec.json.encode(report).decode())
         return
-    print(race(asked.url, schedulers=asked.schedulers, requests=asked.requests))
+    print(race(options.url, schedulers=options.schedulers, requests=options.requests))
 
 
 if __name__ == "__main__":

@@ -55,8 +55,8 @@ def raise_ratio(db: Database, resource_class: str, ratio: float) -> None:
     def work(session: Session) -> None:
         uuid = session.scalars(select(models.ComputeNode.uuid)).one()
         provider = find(session, uuid)
-        known = inventories.of_provider(session, provider.id)[resource_class].numbers
-        changed = Numbers(total=known.total, max_unit=known.max_unit, allocation_ratio=ratio)
+        numbers = inventories.of_provider(session, provider.id)[resource_class].numbers
+        changed = Numbers(total=numbers.total, max_unit=numbers.max_unit, allocation_ratio=ratio)
         inventories.change(session, provider, resource_class, changed)
 
     db.run(work)

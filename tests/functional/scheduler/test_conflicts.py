@@ -18,7 +18,7 @@ def test_a_host_that_another_was_faster_to_fill_is_told(db: Database) -> None:
     ask(first, prefix="first", spec=spec_of(flavor(memory_mb=99999)))  # so it has read the hosts
     assert ask(second, prefix="second", spec=spec_of(flavor(memory_mb=4096))).selections[0][0].host == "roomy"
     diagnosis = ask(first, prefix="third", spec=spec_of(flavor(memory_mb=1024))).diagnosis
-    assert [(one.host, one.reason) for one in diagnosis.conflicts] == [
+    assert [(conflict.host, conflict.reason) for conflict in diagnosis.conflicts] == [
         ("roomy", "roomy: free MEMORY_MB 0 < requested 1024 (capacity 4096, used 4096)")
     ]
     assert diagnosis.selected == (("small", "small"),)

@@ -124,7 +124,7 @@ def test_ignored_and_forced_hosts(
     hosts(db, 3)
     with caplog.at_level("INFO", logger="minova.scheduler"):
         answer = ask(manager_of(db), alternates=2, spec=spec_of(**wishes))
-    assert {one.host for selections in answer.selections for one in selections} == expected
+    assert {selection.host for selections in answer.selections for selection in selections} == expected
     assert line in caplog.messages
 
 
@@ -224,11 +224,11 @@ def give_aggregate(db: Database, host: str, uuid: str) -> None:
 
 def aggregate(db: Database, name: str, members: tuple[str, ...] = (), **metadata: str) -> str:
     def work(session: Session) -> None:
-        made = models.Aggregate(uuid=named(name), name=name, metadata_=metadata, created_at=SEEN)
-        session.add(made)
+        aggregate = models.Aggregate(uuid=named(name), name=name, metadata_=metadata, created_at=SEEN)
+        session.add(aggregate)
         session.flush()
         for host in members:
-            session.add(models.AggregateHost(aggregate_id=made.id, host=host))
+            session.add(models.AggregateHost(aggregate_id=aggregate.id, host=host))
 
     change(db, work)
     return named(name)
@@ -274,10 +274,10 @@ def test_a_class_of_its_own_is_claimed_with_the_rest(db: Database) -> None:
 
     change(db, work)
     manager = manager_of(db)
-    wanted = spec_of(flavor(extra_specs={"resources:CUSTOM_GPU": "1", "resources:DISK_GB": "0"}))
-    assert chosen(ask(manager, 2, spec=wanted)) == ["h1", "h1"]
+    spec = spec_of(flavor(extra_specs={"resources:CUSTOM_GPU": "1", "resources:DISK_GB": "0"}))
+    assert chosen(ask(manager, 2, spec=spec)) == ["h1", "h1"]
     assert held(db, "i-0") == {("h1", "VCPU"): 1, ("h1", "MEMORY_MB"): 2048, ("h1", "CUSTOM_GPU"): 1}
-    assert ask(manager, prefix="more", spec=wanted).selections == ()
+    assert ask(manager, prefix="more", spec=spec).selections == ()
 
 
 @pytest.mark.parametrize("how", ["hosts of the aggregate", "Placement's own"])
@@ -409,9 +409,9 @@ def test_a_malformed_options_file_stops_the_start(db: Database, tmp_path: Path) 
 @pytest.fixture
 def notifier() -> Iterator[Notifier]:
     _impl_test.reset()
-    made = Notifier(notifier_conf(["test"]))
-    yield made
-    made.stop()
+    notifier = Notifier(notifier_conf(["test"]))
+    yield notifier
+    notifier.stop()
     _impl_test.reset()
 
 

@@ -27,7 +27,7 @@ def test_a_preview_is_the_answer_that_follows_it(db: Database, driver: str) -> N
     would = preview(manager, 3)
     assert preview(manager, 3) == would
     is_so = ask(manager, 3)
-    assert [one[0] for one in would.selections] == [one[0] for one in is_so.selections]
+    assert [selection[0] for selection in would.selections] == [selection[0] for selection in is_so.selections]
     assert would.diagnosis.steps == is_so.diagnosis.steps
     assert would.diagnosis.weighed == is_so.diagnosis.weighed
 
@@ -55,7 +55,7 @@ def test_a_preview_of_a_server_group_counts_its_own(db: Database) -> None:
     hosts(db, 3)
     group = InstanceGroup(uuid=named("g"), policy="anti-affinity")
     manager = manager_of(db)
-    assert len({one[0].host for one in preview(manager, 3, instance_group=group).selections}) == 3
+    assert len({selection[0].host for selection in preview(manager, 3, instance_group=group).selections}) == 3
     assert not preview(manager, 4, instance_group=group).selections
 
 
@@ -64,9 +64,9 @@ def test_capacity_is_what_can_be_had(db: Database, driver: str) -> None:
     hosts(db, 3, memory_mb=8192)
     manager = manager_of(db, scheduler__driver=driver)
     ask(manager, 2)
-    found = manager.capacity(CTX, spec_of(), 100)
-    assert found.total == 10
-    assert sorted(one.count for one in found.hosts) in ([2, 4, 4], [3, 3, 4])
+    capacity = manager.capacity(CTX, spec_of(), 100)
+    assert capacity.total == 10
+    assert sorted(host.count for host in capacity.hosts) in ([2, 4, 4], [3, 3, 4])
     assert len(ask(manager, 10, prefix="rest").selections) == 10
     assert manager.capacity(CTX, spec_of(), 100).total == 0
 
@@ -75,9 +75,9 @@ def test_a_project_that_may_use_no_host_is_told(db: Database) -> None:
     hosts(db, 1)
     options = {"limit_tenants_to_placement_aggregate": True, "placement_aggregate_required_for_tenants": True}
     manager = manager_of(db, **{f"scheduler__{name}": value for name, value in options.items()})
-    found = manager.capacity(CTX, spec_of(), 100)
-    assert (found.total, found.error) == (0, "No hosts available for tenant p: no aggregate names it.")
-    assert preview(manager).diagnosis.error == found.error
+    capacity = manager.capacity(CTX, spec_of(), 100)
+    assert (capacity.total, capacity.error) == (0, "No hosts available for tenant p: no aggregate names it.")
+    assert preview(manager).diagnosis.error == capacity.error
 
 
 def test_a_driver_that_does_not_say_whom_it_would_choose_from(db: Database) -> None:

@@ -161,7 +161,9 @@ class Cloud(RuleBasedStateMachine):
             if provider_id is not None:
                 session.add_all(models.ProviderTrait(provider_id=provider_id, trait=one) for one in has)
                 uuids = (named(one) for one in has)
-                session.add_all(models.ProviderAggregate(provider_id=provider_id, aggregate_uuid=one) for one in uuids)
+                session.add_all(
+                    models.ProviderAggregate(provider_id=provider_id, aggregate_uuid=uuid) for uuid in uuids
+                )
 
         self.change(work, host)
 

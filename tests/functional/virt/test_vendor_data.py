@@ -43,21 +43,21 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[Service]:
-    made = Service(("127.0.0.1", 0), Handler)
-    made.asked = []
-    Thread(target=made.serve_forever, args=(0.01,), daemon=True).start()
-    yield made
-    made.shutdown()
-    made.server_close()
+    service = Service(("127.0.0.1", 0), Handler)
+    service.asked = []
+    Thread(target=service.serve_forever, args=(0.01,), daemon=True).start()
+    yield service
+    service.shutdown()
+    service.server_close()
 
 
 def files(**options: Any) -> GuestFiles:
     conf = configuration.load([], "test", files=[])
     for name, value in options.items():
         conf.set_override(name, value, group="api")
-    made = GuestFiles(conf)
-    made.check()
-    return made
+    guest_files = GuestFiles(conf)
+    guest_files.check()
+    return guest_files
 
 
 def target(server: Service, path: str) -> str:

@@ -68,17 +68,17 @@ class BlackHole:
 
 @pytest.fixture
 def hole(server: Any) -> Iterator[BlackHole]:
-    made = BlackHole(server.ports[0])
-    yield made
-    made.close()
+    black_hole = BlackHole(server.ports[0])
+    yield black_hole
+    black_hole.close()
 
 
 @pytest.fixture
 def database(server: Any, hole: BlackHole) -> Iterator[Database]:
     url = make_url(server.fresh_url()).set(port=hole.port)
-    made = Database(url.render_as_string(hide_password=False), timeouts=SHORT)
-    yield made
-    made.close()
+    database = Database(url.render_as_string(hide_password=False), timeouts=SHORT)
+    yield database
+    database.close()
 
 
 def ask(database: Database) -> None:

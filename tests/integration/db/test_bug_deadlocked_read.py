@@ -25,8 +25,8 @@ MADE = (
 
 @pytest.fixture
 def threads() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor() as made:
-        yield made
+    with ThreadPoolExecutor() as pool:
+        yield pool
 
 
 def with_tables(url: str) -> Database:

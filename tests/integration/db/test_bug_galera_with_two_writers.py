@@ -35,16 +35,16 @@ LOCKABLE: list[Any] = sorted(Lockable.__subclasses__(), key=lambda model: model.
 
 @pytest.fixture(scope="module")
 def urls(galera: Galera) -> tuple[str, str]:
-    made = galera.fresh_urls()
-    create_all(made[0])
-    return made
+    fresh_urls = galera.fresh_urls()
+    create_all(fresh_urls[0])
+    return fresh_urls
 
 
 @pytest.fixture
 def nodes(urls: tuple[str, str]) -> Iterator[tuple[Database, Database]]:
-    one, other = Database(urls[0]), Database(urls[1])
-    yield one, other
-    one.close()
+    database, other = Database(urls[0]), Database(urls[1])
+    yield database, other
+    database.close()
     other.close()
 
 
@@ -133,8 +133,8 @@ def test_claims_at_both_nodes_never_break_a_policy(nodes: tuple[Database, Databa
             def claim(each: int, members: list[str] = members, policy: str = policy) -> int:
                 # Hard for the policy: one host for those that must not meet, two for those that must.
                 host = HOSTS[0] if policy == ANTI_AFFINITY else HOSTS[each % 2]
-                wanted = claim_of(members[each], host, VCPU=1)
-                return len(nodes[each % 2].run(lambda session: claims.claim(session, [wanted])))
+                claim = claim_of(members[each], host, VCPU=1)
+                return len(nodes[each % 2].run(lambda session: claims.claim(session, [claim])))
 
             refused = sum(threads.map(claim, range(MEMBERS)))
             assert refused == (MEMBERS - 1 if policy == ANTI_AFFINITY else MEMBERS / 2), (number, policy)

@@ -42,8 +42,8 @@ def url(fresh_postgresql_url: Callable[[], str]) -> str:
 
 @pytest.fixture
 def threads() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor() as made:
-        yield made
+    with ThreadPoolExecutor() as pool:
+        yield pool
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from tests.functional.conductor.hosts.test_bug_node_renamed import service
 @pytest.fixture(params=["postgresql_tables", "mariadb_tables"])
 def harness(request: pytest.FixtureRequest) -> Iterator[ConductorHarness]:
     url: str = request.getfixturevalue(request.param)
-    made = ConductorHarness(url)
-    yield made
-    made.close()
+    harness = ConductorHarness(url)
+    yield harness
+    harness.close()
 
 
 def test_a_compute_registers_and_its_next_process_takes_over(harness: ConductorHarness, tmp_path: Path) -> None:

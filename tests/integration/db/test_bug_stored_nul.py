@@ -18,9 +18,9 @@ OTHER = "5d3c4f3c-0000-4000-8000-000000000009"
 
 @pytest.fixture
 def harness(postgresql_tables: str) -> Iterator[ConductorHarness]:
-    made = ConductorHarness(postgresql_tables)
-    yield made
-    made.close()
+    harness = ConductorHarness(postgresql_tables)
+    yield harness
+    harness.close()
 
 
 def test_request_with_nul_that_waits_stops_no_other_request(harness: ConductorHarness) -> None:

@@ -23,9 +23,9 @@ def harness(request: pytest.FixtureRequest, hosts: dict[str, Rows]) -> Iterator[
     else:
         make_hosts(url)
         hosts[url] = copy_rows(url)
-    made = ConductorHarness(url, prepared=True)
-    yield made
-    made.close()
+    harness = ConductorHarness(url, prepared=True)
+    yield harness
+    harness.close()
 
 
 class TestOnServers(ConductorCases):

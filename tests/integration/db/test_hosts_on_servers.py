@@ -13,9 +13,9 @@ from tests.functional.conductor.hosts import test_service_removal as removal
 @pytest.fixture(params=["postgresql_tables", "mariadb_tables"])
 def harness(request: pytest.FixtureRequest) -> Iterator[ConductorHarness]:
     url: str = request.getfixturevalue(request.param)
-    made = ConductorHarness(url)
-    yield made
-    made.close()
+    harness = ConductorHarness(url)
+    yield harness
+    harness.close()
 
 
 CASES = (

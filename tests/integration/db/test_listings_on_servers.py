@@ -36,9 +36,11 @@ def pages(cloud: Cloud, path: str, key: str) -> list[str]:
 def test_pages_by_every_key_and_what_patterns_find(cloud: Cloud) -> None:
     launched = datetime(2026, 1, 31, 12)  # noqa: DTZ001  - as the database keeps times
     for number in range(3):
-        made = cloud.make_server(f"s{number}", **{"OS-DCF:diskConfig": "AUTO" if number == 2 else "MANUAL"})
+        server = cloud.make_server(f"s{number}", **{"OS-DCF:diskConfig": "AUTO" if number == 2 else "MANUAL"})
         if number == 1:
-            cloud.conductor.edit(made["id"], host="h", node="n", key_name="k", launched_at=launched, config_drive=True)
+            cloud.conductor.edit(
+                server["id"], host="h", node="n", key_name="k", launched_at=launched, config_drive=True
+            )
     for key in instances.SORT_KEYS:
         for direction in ("asc", "desc"):
             query = f"/v2.1/servers?limit=1&sort_key={key}&sort_dir={direction}"

@@ -27,9 +27,9 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def db(url: str) -> Iterator[Database]:
-    made = Database(url)
-    yield made
-    made.close()
+    database = Database(url)
+    yield database
+    database.close()
 
 
 def test_migrated_tables_are_those_of_the_models(url: str, db: Database) -> None:

@@ -15,9 +15,11 @@ from tests.unit.messaging.test_notifier import conf_of
 def harness(request: pytest.FixtureRequest) -> Iterator[ConductorHarness]:
     url: str = request.getfixturevalue(request.param)
     _impl_test.reset()
-    made = ConductorHarness(url, notifier=Notifier(conf_of(["test"])), notifications__notify_on_state_change="vm_state")
-    yield made
-    made.close()
+    harness = ConductorHarness(
+        url, notifier=Notifier(conf_of(["test"])), notifications__notify_on_state_change="vm_state"
+    )
+    yield harness
+    harness.close()
     _impl_test.reset()
 
 

@@ -180,8 +180,8 @@ def test_the_proxies_of_compute_read_and_change_images_of_glance(
     named = alice.get("/images/detail?name=queued")["images"]
     assert [(each["name"], each["status"], each["progress"]) for each in named] == [("queued", "SAVING", 25)]
     for query in ("name=old", "minRam=64", "status=ACTIVE&property-os_distro=debian", "type=snapshot"):
-        found = [each["id"] for each in alice.get(f"/images?{query}")["images"]]
-        assert found == ([] if "snapshot" in query else [uuid]), query
+        image_ids = [each["id"] for each in alice.get(f"/images?{query}")["images"]]
+        assert image_ids == ([] if "snapshot" in query else [uuid]), query
     page = alice.get("/images?limit=1")
     assert len(page["images"]) == 1
     (following,) = [link["href"] for link in page["images_links"] if link["rel"] == "next"]

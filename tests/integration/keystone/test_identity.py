@@ -128,9 +128,12 @@ def application_credential(keystone: Keystone, name: str, seconds: int = 3600, *
         timeout=60,
     )
     assert answer.status == 201, answer.data
-    made = answer.json()["application_credential"]["id"]
+    application_credential_id = answer.json()["application_credential"]["id"]
     return keystone.authenticate(
-        {"methods": ["application_credential"], "application_credential": {"id": made, "secret": PASSWORD}}
+        {
+            "methods": ["application_credential"],
+            "application_credential": {"id": application_credential_id, "secret": PASSWORD},
+        }
     )
 
 

@@ -122,7 +122,10 @@ def test_users_boot_on_networks_that_neutron_shows_them(cloud: Cloud, tmp_path: 
 
     assert act(addSecurityGroup={"name": "default"}) == 202
     assert act(removeSecurityGroup={"name": group["id"]}) == 202
-    assert [one["name"] for one in alices(cloud, "GET", f"{path}/os-security-groups")["security_groups"]] == ["default"]
+    assert [
+        security_group["name"]
+        for security_group in alices(cloud, "GET", f"{path}/os-security-groups")["security_groups"]
+    ] == ["default"]
     assert act(addSecurityGroup={"name": "secret"}) == 404
     assert act(addFixedIp={"networkId": port["network_id"]}) == 202
     wait_for("it has two", lambda: len(alices(cloud, "GET", path)["server"]["addresses"]["alices"]) == 2)

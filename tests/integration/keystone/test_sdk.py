@@ -71,9 +71,9 @@ def own(admin: Sdk, keystone: Keystone, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def server(own: Sdk) -> Iterator[Any]:
-    made = own.create_server("vm", image=IMAGE, flavor=FLAVOR, network=NETWORK, wait=True, timeout=120)
-    yield made
-    own.delete_server(made.id, wait=True, timeout=120)
+    server = own.create_server("vm", image=IMAGE, flavor=FLAVOR, network=NETWORK, wait=True, timeout=120)
+    yield server
+    own.delete_server(server.id, wait=True, timeout=120)
 
 
 # -- the cloud layer -----------------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def test_a_server_is_made_with_its_address_key_and_group_and_deleted(own: Sdk) -
     assert "PRIVATE KEY" in key.private_key
     own.create_security_group("sdk-web", "opens 80")
     own.create_security_group_rule("sdk-web", port_range_min=80, port_range_max=80, protocol="tcp")
-    made = own.create_server(
+    server = own.create_server(
         "web",
         image=IMAGE,
         flavor=FLAVOR,
@@ -96,15 +96,15 @@ def test_a_server_is_made_with_its_address_key_and_group_and_deleted(own: Sdk) -
         wait=True,
         timeout=120,
     )
-    assert made.status == "ACTIVE"
-    (address,) = made.addresses[NETWORK]
-    assert address["addr"] == own.get_server_private_ip(made)
+    assert server.status == "ACTIVE"
+    (address,) = server.addresses[NETWORK]
+    assert address["addr"] == own.get_server_private_ip(server)
     assert address["addr"].startswith("10.77.0.")
-    assert (made.key_name, made.metadata, made.flavor.name) == ("sdk-key", {"role": "front"}, FLAVOR)
-    assert [group["name"] for group in own.list_server_security_groups(made)] == ["sdk-web"]
-    assert own.get_server("web").id == own.get_server_by_id(made.id).id == own.get_server_id("web") == made.id
-    assert own.remove_server_security_groups(made, ["sdk-web"])
-    assert own.add_server_security_groups(made, ["default"])
+    assert (server.key_name, server.metadata, server.flavor.name) == ("sdk-key", {"role": "front"}, FLAVOR)
+    assert [group["name"] for group in own.list_server_security_groups(server)] == ["sdk-web"]
+    assert own.get_server("web").id == own.get_server_by_id(server.id).id == own.get_server_id("web") == server.id
+    assert own.remove_server_security_groups(server, ["sdk-web"])
+    assert own.add_server_security_groups(server, ["default"])
     assert own.delete_server("web", wait=True, timeout=120)
     assert own.get_server("web") is None
     assert not own.delete_server("web", wait=True)

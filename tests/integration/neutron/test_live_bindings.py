@@ -48,7 +48,7 @@ def test_the_binding_of_the_destination_is_prepared_activated_and_dropped(
 
     def shown() -> tuple[str, dict[str, str]]:
         found: dict[str, Any] = client.port(port["id"]) or {}
-        return found["binding:host_id"], {one["host"]: one["status"] for one in client.bindings(port["id"])}
+        return found["binding:host_id"], {binding["host"]: binding["status"] for binding in client.bindings(port["id"])}
 
     for _ in range(2):  # idempotent
         (prepared,) = bindings.prepare(instance, "h2").network_info

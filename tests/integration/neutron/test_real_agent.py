@@ -85,14 +85,14 @@ def host(
 @pytest.fixture(scope="module")
 def peer(host: Host) -> str:
     """The address of another port on the network, which is a device of the host."""
-    made = host.cloud.neutron.port(host.cloud.network["id"], **{"binding:host_id": HOST, "device_owner": "test:peer"})
-    ids = [f"external_ids:iface-id={made['id']}", f"external_ids:attached-mac={made['mac_address']}"]
-    own = ["type=internal", f'mac="{made["mac_address"]}"', "external_ids:iface-status=active"]
+    port = host.cloud.neutron.port(host.cloud.network["id"], **{"binding:host_id": HOST, "device_owner": "test:peer"})
+    ids = [f"external_ids:iface-id={port['id']}", f"external_ids:attached-mac={port['mac_address']}"]
+    own = ["type=internal", f'mac="{port["mac_address"]}"', "external_ids:iface-status=active"]
     host.switch.vsctl("add-port", "br-int", PEER, "--", "set", "Interface", PEER, *own, *ids)
-    address = str(made["fixed_ips"][0]["ip_address"])
+    address = str(port["fixed_ips"][0]["ip_address"])
     host.namespace.run("ip", "address", "add", f"{address}/24", "dev", PEER)
     host.namespace.run("ip", "link", "set", PEER, "up")
-    wait_for("the peer is wired", lambda: host.cloud.neutron.port_now(made["id"])["status"] == "ACTIVE")
+    wait_for("the peer is wired", lambda: host.cloud.neutron.port_now(port["id"])["status"] == "ACTIVE")
     return address
 
 
@@ -115,7 +115,7 @@ def test_a_guest_is_wired_from_its_build_to_its_deletion(host: Host, peer: str) 
 
     path = f"/v2.1/servers/{server}/os-interface"
     second = cloud.ask("POST", path, {"interfaceAttachment": {"net_id": cloud.network["id"]}})["interfaceAttachment"]
-    wait_for("the second one is wired", lambda: {one["status"] for one in cloud.ports(server)} == {"ACTIVE"})
+    wait_for("the second one is wired", lambda: {port["status"] for port in cloud.ports(server)} == {"ACTIVE"})
     look = "cat /sys/class/net/eth1/address 2>/dev/null"
     wait_for("the guest has found it", lambda: inside.ask(look) == second["mac_addr"])
     assert len(host.plugged()) == 2
@@ -126,7 +126,7 @@ def test_a_guest_is_wired_from_its_build_to_its_deletion(host: Host, peer: str) 
 
     cloud.ask("POST", f"/v2.1/servers/{server}/action", {"reboot": {"type": "HARD"}})
     wait_for("it runs again", lambda: cloud.show(server)["status"] == "ACTIVE", 180)
-    wait_for("it is wired again", lambda: [one["status"] for one in cloud.ports(server)] == ["ACTIVE"])
+    wait_for("it is wired again", lambda: [port["status"] for port in cloud.ports(server)] == ["ACTIVE"])
     assert len(host.plugged()) == 1
 
     cloud.delete(server)

@@ -91,7 +91,7 @@ def test_groups_and_addresses_of_a_server_change_in_neutron(cloud: Cloud) -> Non
 
     (first,) = addresses()
     cloud.act(server, "addFixedIp", networkId=cloud.network["id"])
-    second = wait_for("it has two addresses", lambda: [one for one in addresses() if one != first])[0]
+    second = wait_for("it has two addresses", lambda: [address for address in addresses() if address != first])[0]
     cloud.act(server, "removeFixedIp", address=first)
     wait_for("it has the second one", lambda: addresses() == [second])
     cloud.delete(server)
@@ -161,11 +161,15 @@ def test_an_interface_comes_and_goes_while_the_guest_runs(cloud: Cloud) -> None:
         answer = cloud.ask("POST", path, {"interfaceAttachment": {unknown: str(uuid.uuid4())}}, status=404)
         assert "could not be found" in answer["itemNotFound"]["message"]
     wanted = {"interfaceAttachment": {"net_id": cloud.network["id"], "tag": "second"}}
-    made = cloud.ask("POST", path, wanted)["interfaceAttachment"]
+    interfaceattachment = cloud.ask("POST", path, wanted)["interfaceAttachment"]
     (port,) = cloud.ports(server)
-    assert (port["id"], port["binding:host_id"], port["binding:vif_type"]) == (made["port_id"], HOST, "ovs")
-    assert made["mac_addr"] == port["mac_address"]
-    assert made["fixed_ips"] == port["fixed_ips"]
+    assert (port["id"], port["binding:host_id"], port["binding:vif_type"]) == (
+        interfaceattachment["port_id"],
+        HOST,
+        "ovs",
+    )
+    assert interfaceattachment["mac_addr"] == port["mac_address"]
+    assert interfaceattachment["fixed_ips"] == port["fixed_ips"]
     (listed,) = cloud.ask("GET", path)["interfaceAttachments"]
     assert (listed["port_id"], listed["tag"]) == (port["id"], "second")
     assert cloud.show(server)["addresses"]["blue"][0]["addr"] == port["fixed_ips"][0]["ip_address"]
@@ -181,7 +185,7 @@ def test_a_shelved_server_keeps_its_ports_without_a_host(cloud: Cloud) -> None:
     cloud.until(server, "ACTIVE")
     cloud.ask("POST", f"/v2.1/servers/{server}/action", {"shelve": None})
     wait_for("it is offloaded", lambda: cloud.show(server)["status"] == "SHELVED_OFFLOADED")
-    wait_for("its port is unbound", lambda: [one["binding:host_id"] for one in cloud.ports(server)] == [""])
+    wait_for("its port is unbound", lambda: [port["binding:host_id"] for port in cloud.ports(server)] == [""])
     cloud.ask("POST", f"/v2.1/servers/{server}/action", {"unshelve": None})
     (again,) = cloud.bound(server)
     assert (again["id"], again["fixed_ips"]) == (port["id"], port["fixed_ips"])

@@ -30,9 +30,9 @@ from tests.functional.scheduler.cloud import fresh, inventory_rows, named, unbal
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlacementCloud]:
     url = request.getfixturevalue(request.param)()
     fresh(url).close()
-    made = PlacementCloud(tmp_path_factory.mktemp("cloud"), url=url)
-    yield made
-    made.close()
+    cloud = PlacementCloud(tmp_path_factory.mktemp("cloud"), url=url)
+    yield cloud
+    cloud.close()
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_a_child_made_while_its_parent_moves_has_the_new_root(cloud: PlacementCl
             ),
             ("POST", "/resource_providers", {"name": f"child{number}", "parent_provider_uuid": moved}),
         )
-        threads = [threading.Thread(target=at_once, args=one) for one in requests]
+        threads = [threading.Thread(target=at_once, args=request) for request in requests]
         for thread in threads:
             thread.start()
         for thread in threads:

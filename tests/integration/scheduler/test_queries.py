@@ -10,6 +10,6 @@ from tests.functional.scheduler.refresh.test_queries import *  # noqa: F403
 
 @pytest.fixture(params=["postgresql_tables", "mariadb_tables"])
 def db(request: pytest.FixtureRequest) -> Iterator[Database]:
-    made = Database(request.getfixturevalue(request.param))
-    yield made
-    made.close()
+    database = Database(request.getfixturevalue(request.param))
+    yield database
+    database.close()

@@ -82,16 +82,16 @@ def test_a_guest_keeps_its_secrets_when_it_moves(tmp_path: Path, monkeypatch: py
 
 
 def test_an_unshelved_guest_opens_its_tpm(tmp_path: Path) -> None:
-    kept, one = KeptSecrets(), instance()
+    kept, new_instance = KeptSecrets(), instance()
     source, there = (Host(tmp_path / name, kept) for name in ("source", "there"))
     qemu_img("create", "-q", "-f", "qcow2", tmp_path / "base", "100M")
-    base = BaseImage.of(one, tmp_path / "base")
-    used = source.secrets.passphrases(one.uuid, [SecretKind.TPM], make=True)
-    source.disks.make(one, base, "hv1", 1, passphrases=used)
+    base = BaseImage.of(new_instance, tmp_path / "base")
+    used = source.secrets.passphrases(new_instance.uuid, [SecretKind.TPM], make=True)
+    source.disks.make(new_instance, base, "hv1", 1, passphrases=used)
     kept.set_aside()
-    newest = source.secrets.passphrases(one.uuid, [SecretKind.TPM], make=True)
-    mark = source.disks.secrets_in_use(one.uuid).marks["tpm"]
-    there.disks.make(one, base, "hv2", 2, passphrases=newest)
-    assert there.secrets.passphrases(one.uuid, [SecretKind.TPM]) == newest
-    there.disks.note_secret(one.uuid, SecretKind.TPM, mark)
-    assert there.secrets.passphrases(one.uuid, [SecretKind.TPM]) == used
+    newest = source.secrets.passphrases(new_instance.uuid, [SecretKind.TPM], make=True)
+    mark = source.disks.secrets_in_use(new_instance.uuid).marks["tpm"]
+    there.disks.make(new_instance, base, "hv2", 2, passphrases=newest)
+    assert there.secrets.passphrases(new_instance.uuid, [SecretKind.TPM]) == newest
+    there.disks.note_secret(new_instance.uuid, SecretKind.TPM, mark)
+    assert there.secrets.passphrases(new_instance.uuid, [SecretKind.TPM]) == used

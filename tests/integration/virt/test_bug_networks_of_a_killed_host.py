@@ -27,17 +27,17 @@ pytestmark = pytest.mark.timeout(180)
 
 
 def test_next_private_libvirtd_removes_what_a_killed_one_has_left(tmp_path: Path) -> None:
-    one = vif(1)
+    new_vif = vif(1)
     server = Libvirtd(networks=True)
     server.open()
     keeper, pid = server._running_keeper(), server.pid
     assert pid is not None
     number = Path(f"/proc/{pid}/ns/net").stat().st_ino
     with libvirt.open(server.uri) as connection:
-        connection.networkCreateXML(network_xml(one))
+        connection.networkCreateXML(network_xml(new_vif))
         host = of_this_host("", server.proc_net)
-        host.ensure(network_of(one, metadata=True))
-    left = NAMED / f"{network_name(one.network_id)}@{number}"
+        host.ensure(network_of(new_vif, metadata=True))
+    left = NAMED / f"{network_name(new_vif.network_id)}@{number}"
     assert left.exists()
     os.kill(keeper.pid, signal.SIGKILL)
     keeper.wait(30)
@@ -54,11 +54,11 @@ def test_next_private_libvirtd_removes_what_a_killed_one_has_left(tmp_path: Path
 
 def test_libvirtd_that_was_killed_knows_its_networks_when_it_is_started_again() -> None:
     """So the demo's --stop, whose libvirtd works in the machine's own namespace, removes them."""
-    one = vif(1)
-    bridge = Path("/sys/class/net") / bridge_name(one.network_id)
+    new_vif = vif(1)
+    bridge = Path("/sys/class/net") / bridge_name(new_vif.network_id)
     with Libvirtd() as server:
         with libvirt.open(server.uri) as connection:
-            connection.networkCreateXML(network_xml(one))
+            connection.networkCreateXML(network_xml(new_vif))
         server.kill()
         server.start()
         with libvirt.open(server.uri) as connection:
@@ -100,8 +100,8 @@ def state() -> Iterator[Path]:
 @pytest.mark.parametrize("lost", [False, True], ids=["its network is known", "its network is lost"])
 def test_stop_of_the_demo_removes_what_a_killed_libvirtd_has_left(state: Path, lost: bool) -> None:
     """Guest, interface, packet rules, bridge and namespace; the last one also where libvirt has lost the network."""
-    one, tap = vif(1), f"mnleft{os.getpid() % 10**6}"
-    named, bridge = NAMED / network_name(one.network_id), Path("/sys/class/net") / bridge_name(one.network_id)
+    new_vif, tap = vif(1), f"mnleft{os.getpid() % 10**6}"
+    named, bridge = NAMED / network_name(new_vif.network_id), Path("/sys/class/net") / bridge_name(new_vif.network_id)
     folder = state / "libvirt"
     folder.mkdir()
     server = Libvirtd(folder)
@@ -110,10 +110,10 @@ def test_stop_of_the_demo_removes_what_a_killed_libvirtd_has_left(state: Path, l
         keeper, pid = server._running_keeper(), server.pid
         assert pid is not None
         with libvirt.open(server.uri) as connection:
-            network = connection.networkCreateXML(network_xml(one))
-            NetworkNamespaces().ensure(network_of(one, metadata=True))
+            network = connection.networkCreateXML(network_xml(new_vif))
+            NetworkNamespaces().ensure(network_of(new_vif, metadata=True))
             connection.nwfilterDefineXML(FILTER)
-            domain = connection.createXML(GUEST.format(network=network_name(one.network_id), tap=tap))
+            domain = connection.createXML(GUEST.format(network=network_name(new_vif.network_id), tap=tap))
             assert domain.isActive()
             if lost:
                 domain.destroy()
@@ -130,5 +130,5 @@ def test_stop_of_the_demo_removes_what_a_killed_libvirtd_has_left(state: Path, l
         assert (named.exists(), bridge.exists(), Path("/sys/class/net", tap).exists()) == (False, False, False)
         assert (rules_of(tap), state.exists()) == ([], False)
     finally:
-        NetworkNamespaces().remove(one.network_id)
+        NetworkNamespaces().remove(new_vif.network_id)
         server.close()

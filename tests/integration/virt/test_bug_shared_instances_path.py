@@ -13,8 +13,8 @@ from tests.servers.libvirtd import Libvirtd
 
 
 def test_the_clean_up_of_one_host_leaves_the_guest_of_the_other(guest_image: Path, tmp_path: Path) -> None:
-    with Libvirtd() as one, Libvirtd() as two:
-        first, second = load(tmp_path, one.uri, host="hv1"), load(tmp_path, two.uri, host="hv2")
+    with Libvirtd() as libvirtd, Libvirtd() as two:
+        first, second = load(tmp_path, libvirtd.uri, host="hv1"), load(tmp_path, two.uri, host="hv2")
         guest = instance()
         for number, driver in enumerate((first, second), start=1):
             driver.prepare(guest, driver.available_nodes()[0], number, guest_image)
@@ -32,8 +32,8 @@ def test_the_clean_up_of_one_host_leaves_the_guest_of_the_other(guest_image: Pat
 
 
 def test_a_hard_reboot_takes_the_disks_that_a_broken_migration_has_left(guest_image: Path, tmp_path: Path) -> None:
-    with Libvirtd() as one, Libvirtd() as two:
-        first, second = load(tmp_path, one.uri, host="hv1"), load(tmp_path, two.uri, host="hv2")
+    with Libvirtd() as libvirtd, Libvirtd() as two:
+        first, second = load(tmp_path, libvirtd.uri, host="hv1"), load(tmp_path, two.uri, host="hv2")
         guest = instance()
         first.prepare(guest, first.available_nodes()[0], 1, guest_image)
         first.power_on(guest)

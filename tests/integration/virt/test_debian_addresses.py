@@ -84,7 +84,7 @@ def test_debian_guest_has_both_addresses_and_routes(driver: ComputeDriver, kind:
         addresses=tuple(VifAddress(subnet_id=each, ip_address=address) for each, address in ADDRESSES.items()),
         rules=rules,
     )
-    one = instance(
+    new_instance = instance(
         display_name="debian",
         hostname="debian",
         flavor=Flavor(flavorid="d", name="debian", vcpus=2, memory_mb=768, root_gb=3),
@@ -92,15 +92,15 @@ def test_debian_guest_has_both_addresses_and_routes(driver: ComputeDriver, kind:
         config_drive=True,
         network_info=(vif,),
     )
-    driver.prepare(one, driver.available_nodes()[0], 1, Path(IMAGE), GuestData())
-    driver.power_on(one)
+    driver.prepare(new_instance, driver.available_nodes()[0], 1, Path(IMAGE), GuestData())
+    driver.power_on(new_instance)
 
     def addresses() -> set[str]:
-        links = said(driver, one.uuid).get("addresses", [])
+        links = said(driver, new_instance.uuid).get("addresses", [])
         return {each.get("local", "") for link in links for each in link.get("addr_info", [])}
 
     wait_for("the addresses", lambda: addresses() >= {*ADDRESSES.values()}, timeout=BOOT)
-    has = said(driver, one.uuid)
+    has = said(driver, new_instance.uuid)
     four = {(route["dst"], route.get("gateway", "")) for route in has["four"]}
     gateways = {route.get("gateway", "") for route in has["six"] if route["dst"] == "default"}
     assert ("default", "192.0.2.1") in four

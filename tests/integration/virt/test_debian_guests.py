@@ -126,7 +126,7 @@ def debian(
         kept = KeptSecrets()
         driver.use_secrets(kept)
         image = Image(id="debian", disk_format=disk_format, properties={"hw_qemu_guest_agent": "yes", **properties})
-        one = instance(
+        new_instance = instance(
             display_name="debian",
             hostname="debian",
             flavor=msgspec.structs.replace(FLAVOR, extra_specs=specs or {}),
@@ -140,14 +140,14 @@ def debian(
         if by_network:
             metadata = service.local(
                 configuration.load([], "test", files=[]),
-                cast(ConductorApi, Conductor(one)),
+                cast(ConductorApi, Conductor(new_instance)),
                 of_this_host("", server.proc_net),
             )
             metadata.start()
             stack.callback(metadata.stop)
-        driver.prepare(one, driver.available_nodes()[0], 1, file, GuestData(admin_password=PASSWORD))
-        driver.power_on(one)
-        yield Debian(driver, server.uri, one, kept)
+        driver.prepare(new_instance, driver.available_nodes()[0], 1, file, GuestData(admin_password=PASSWORD))
+        driver.power_on(new_instance)
+        yield Debian(driver, server.uri, new_instance, kept)
 
 
 def check(guest: Debian, firmware: str, *, by_network: bool) -> None:
@@ -195,21 +195,21 @@ def test_a_guest_finds_what_it_has_written_into_its_tpm(tmp_path: Path) -> None:
     properties = {"hw_machine_type": "q35", "hw_firmware_type": "bios", "hw_tpm_model": "tpm-crb"}
     with debian(tmp_path, Path(IMAGE), properties, specs=SPECS, cdrom_bus="scsi", **HOST) as guest:
         check(guest, "bios", by_network=False)
-        driver, one = guest.driver, guest.instance
+        driver, new_instance = guest.driver, guest.instance
         assert guest.ask(f"tpm2_nvdefine -Q -C o -s 8 {INDEX} && echo defined") == "defined"
         assert guest.ask(f"printf kept-all | tpm2_nvwrite -Q -C o -i - {INDEX} && echo written") == "written"
-        driver.hard_reboot(one)
+        driver.hard_reboot(new_instance)
         wait_for("the TPM after a hard reboot", lambda: guest.says(READ_TPM) == "kept-all", timeout=BOOT)
 
         shelved = tmp_path / "shelved"
-        driver.power_off(one.uuid)
-        driver.snapshot(one, shelved, lambda: None)
-        state = driver.tpm_state(one)
+        driver.power_off(new_instance.uuid)
+        driver.snapshot(new_instance, shelved, lambda: None)
+        state = driver.tpm_state(new_instance)
         assert state is not None
-        driver.destroy(one.uuid)
-        guest.kept.tpm_states[one.uuid] = state
-        driver.prepare(one, driver.available_nodes()[0], 2, shelved)
-        driver.power_on(one)
+        driver.destroy(new_instance.uuid)
+        guest.kept.tpm_states[new_instance.uuid] = state
+        driver.prepare(new_instance, driver.available_nodes()[0], 2, shelved)
+        driver.power_on(new_instance)
         wait_for("the TPM of an unshelved server", lambda: guest.says(READ_TPM) == "kept-all", timeout=BOOT)
 
 
@@ -228,22 +228,22 @@ def test_an_operators_day_with_debian(tmp_path: Path) -> None:
     """The clock, the password, a snapshot as a new machine, and a rescue beside the broken disk."""
     with debian(tmp_path, Path(IMAGE), {"hw_machine_type": "q35"}, cdrom_bus="scsi") as guest:
         guest.ready()
-        driver, one = guest.driver, guest.instance
+        driver, new_instance = guest.driver, guest.instance
         before = guest.ask("date +%s")
-        driver.pause(one.uuid)
+        driver.pause(new_instance.uuid)
         stands = time.monotonic() + 60
         wait_for("a minute of pause", lambda: time.monotonic() > stands)
-        assert driver.unpause(one.uuid) is PowerState.RUNNING
+        assert driver.unpause(new_instance.uuid) is PowerState.RUNNING
         wait_for("the clock after a pause", lambda: guest.lag() < 20)
-        driver.suspend(one.uuid)
+        driver.suspend(new_instance.uuid)
         stands = time.monotonic() + 60
         wait_for("a minute of suspension", lambda: time.monotonic() > stands)
-        assert driver.resume(one) is PowerState.RUNNING
+        assert driver.resume(new_instance) is PowerState.RUNNING
         wait_for("the clock after a suspension", lambda: guest.lag() < 20)
         assert int(guest.ask("date +%s")) - int(before) >= 120
 
         stored = guest.ask("getent shadow root | cut -d: -f2")
-        driver.set_admin_password(one, "an0ther")
+        driver.set_admin_password(new_instance, "an0ther")
         assert guest.ask("getent shadow root | cut -d: -f2") != stored
         opens = "exit(crypt($ARGV[0], $ARGV[1]) ne $ARGV[1])"
         hashed = "$(getent shadow root | cut -d: -f2)"
@@ -253,14 +253,15 @@ def test_an_operators_day_with_debian(tmp_path: Path) -> None:
         guest.ask("echo kept >/root/kept; sync; echo kept")
         snapshot = tmp_path / "snapshot"
         quiet = msgspec.structs.replace(
-            one, image=Image(id="debian", properties={"hw_qemu_guest_agent": "yes", "os_require_quiesce": "yes"})
+            new_instance,
+            image=Image(id="debian", properties={"hw_qemu_guest_agent": "yes", "os_require_quiesce": "yes"}),
         )
         driver.snapshot(quiet, snapshot, lambda: None)
 
-        assert one.image is not None
-        driver.prepare_rescue(one, one.image, Path(IMAGE))
-        driver.power_off(one.uuid)
-        driver.rescue(one, one.image)
+        assert new_instance.image is not None
+        driver.prepare_rescue(new_instance, new_instance.image, Path(IMAGE))
+        driver.power_off(new_instance.uuid)
+        driver.rescue(new_instance, new_instance.image)
         guest.ready()
         # The rescue system, on the disk of its image: what was written is on the other one.
         assert guest.ask("cat /root/kept 2>/dev/null || echo gone") == "gone"
@@ -272,7 +273,7 @@ def test_an_operators_day_with_debian(tmp_path: Path) -> None:
 
         wait_for("the broken disk", is_there, timeout=BOOT)
         check_broken_disk(guest)
-        driver.hard_reboot(one)
+        driver.hard_reboot(new_instance)
         wait_for("the server again", lambda: guest.says("cat /root/kept") == "kept", timeout=BOOT)
     with debian(tmp_path / "2", snapshot, {"hw_machine_type": "q35"}, cdrom_bus="scsi") as another:
         another.ready()

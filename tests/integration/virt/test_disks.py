@@ -100,11 +100,11 @@ def test_a_raw_base_is_named_raw_whatever_a_guest_writes_into_it(disks: Disks, t
 
 
 def test_ephemeral_and_swap_disks_are_formatted_and_thin(disks: Disks, base: Path) -> None:
-    one = instance(ephemeral_gb=2, swap=64)
-    made(disks, one, base)
-    assert names(disks, one) == ["console.log", "disk", "disk.eph0", "disk.swap", "owner.json"]
-    assert [Path(disk.path).name for disk in disks.plan(one)] == ["disk", "disk.eph0", "disk.swap"]
-    ephemeral, swap = disks.folder(one.uuid) / "disk.eph0", disks.folder(one.uuid) / "disk.swap"
+    new_instance = instance(ephemeral_gb=2, swap=64)
+    made(disks, new_instance, base)
+    assert names(disks, new_instance) == ["console.log", "disk", "disk.eph0", "disk.swap", "owner.json"]
+    assert [Path(disk.path).name for disk in disks.plan(new_instance)] == ["disk", "disk.eph0", "disk.swap"]
+    ephemeral, swap = disks.folder(new_instance.uuid) / "disk.eph0", disks.folder(new_instance.uuid) / "disk.swap"
     assert (ephemeral.stat().st_size, swap.stat().st_size) == (2 * GB, 64 * MB)
     assert b"ephemeral0" in head(ephemeral)
     assert b"SWAPSPACE2" in head(swap)
@@ -134,10 +134,10 @@ def test_a_config_drive_stays_what_it_was_made_as(disks: Disks, base: Path, is_c
 
 
 def test_making_them_again_makes_them_anew(disks: Disks, base: Path) -> None:
-    one = instance()
-    made(disks, one, base)
-    assert made(disks, one, base)["virtual-size"] == GB
-    assert names(disks, one) == ["console.log", "disk", "owner.json"]
+    new_instance = instance()
+    made(disks, new_instance, base)
+    assert made(disks, new_instance, base)["virtual-size"] == GB
+    assert names(disks, new_instance) == ["console.log", "disk", "owner.json"]
 
 
 @pytest.mark.parametrize("has_kernel", [True, False])
@@ -146,30 +146,30 @@ def test_bug_failed_rebuild_replaced_the_kernel(disks: Disks, base: Path, has_ke
     kernels = [BootFile(id=name, size=1, os_hash_value=name * 64) for name in "ab"]
     for each in kernels:
         base.with_name(each.os_hash_value or "").write_text(each.id)
-    one = instance()
+    new_instance = instance()
     old, new = (Image(id="i", disk_format="qcow2", kernel=each) for each in kernels)
     new = new if has_kernel else msgspec.structs.replace(new, kernel=None)
-    made(disks, msgspec.structs.replace(one, image=old), base)
-    kernel = disks.folder(one.uuid) / "kernel"
+    made(disks, msgspec.structs.replace(new_instance, image=old), base)
+    kernel = disks.folder(new_instance.uuid) / "kernel"
 
     def fail() -> None:
         assert kernel.read_text() == "a"
         raise HypervisorError("the TPM cannot be removed")
 
-    rebuilt = msgspec.structs.replace(one, image=new)
+    rebuilt = msgspec.structs.replace(new_instance, image=new)
     with pytest.raises(HypervisorError, match="TPM"):
         disks.make(rebuilt, BaseImage.of(rebuilt, base), "hv1", 1, replaces=fail)
     assert kernel.read_text() == "a"
-    assert names(disks, one) == ["console.log", "disk", "kernel", "owner.json"]
+    assert names(disks, new_instance) == ["console.log", "disk", "kernel", "owner.json"]
     made(disks, rebuilt, base)
     assert (kernel.read_text() if kernel.exists() else None) == ("b" if has_kernel else None)
 
 
 def test_what_was_removed_is_gone_and_may_be_removed_again(disks: Disks, base: Path) -> None:
-    one = instance()
-    made(disks, one, base)
-    disks.remove(one.uuid, "hv1", RowHost())
-    disks.remove(one.uuid, "hv1", RowHost())
+    new_instance = instance()
+    made(disks, new_instance, base)
+    disks.remove(new_instance.uuid, "hv1", RowHost())
+    disks.remove(new_instance.uuid, "hv1", RowHost())
     assert list(disks.path.iterdir()) == []
     assert disks.growth() == 0
 
@@ -183,40 +183,40 @@ def test_nothing_but_a_uuid_names_a_folder(disks: Disks, base: Path, name: str) 
 
 def test_an_image_over_the_flavors_disk_is_refused_before_a_disk_is_made(disks: Disks, tmp_path: Path) -> None:
     qemu_img("create", "-q", "-f", "qcow2", tmp_path / "large", "2G")
-    one = instance(root_gb=1)
+    new_instance = instance(root_gb=1)
     with pytest.raises(ImageUnacceptable, match="virtual size 2147483648 bytes > root disk 1 GB"):
-        BaseImage.of(one, tmp_path / "large")
+        BaseImage.of(new_instance, tmp_path / "large")
     assert BaseImage.of(instance(root_gb=0), tmp_path / "large").virtual_size == 2 * GB
 
 
 def test_an_image_that_claims_to_be_larger_than_the_whole_disk(disks: Disks, base: Path) -> None:
     huge = BaseImage(path=base, disk_format="qcow2", virtual_size=1 << 60)
-    one = instance(root_gb=0)
+    new_instance = instance(root_gb=0)
     with pytest.raises(HardwareNotOffered, match="larger than the host's disk, and flavor m sets no other size"):
-        disks.make(one, huge, "hv1", 1)
-    assert not (disks.path / one.uuid).exists()
+        disks.make(new_instance, huge, "hv1", 1)
+    assert not (disks.path / new_instance.uuid).exists()
     disks.make(instance(root_gb=1), huge, "hv1", 1)
 
 
 def test_a_failed_program_is_told_in_its_words_and_leaves_nothing(disks: Disks, tmp_path: Path) -> None:
-    one = instance()
+    new_instance = instance()
     base = tmp_path / "base"
     base.touch()
     with pytest.raises(HypervisorError, match=r"qemu-img: .*nonsense"):
-        disks.make(one, BaseImage(path=base, disk_format="nonsense", virtual_size=GB), "hv1", 1)
+        disks.make(new_instance, BaseImage(path=base, disk_format="nonsense", virtual_size=GB), "hv1", 1)
     with pytest.raises(HypervisorError, match=r"Base image .*gone is missing"):
-        disks.make(one, BaseImage(path=tmp_path / "gone", disk_format="qcow2", virtual_size=GB), "hv1", 1)
-    assert names(disks, one) == ["console.log", "owner.json"]
+        disks.make(new_instance, BaseImage(path=tmp_path / "gone", disk_format="qcow2", virtual_size=GB), "hv1", 1)
+    assert names(disks, new_instance) == ["console.log", "owner.json"]
 
 
 def test_disks_on_a_full_disk(small_disk: Path, base: Path) -> None:
-    disks, one = Disks(small_disk), instance(swap=64, ephemeral_gb=1)
+    disks, new_instance = Disks(small_disk), instance(swap=64, ephemeral_gb=1)
     filler = small_disk / "filler"
     filler.write_bytes(b"x" * (small_disk_free(small_disk) - 300 * 1024))
     with pytest.raises(DiskFull, match="No space left on device"):
-        disks.make(one, BaseImage.of(one, base), "hv1", 1)
-    assert all(not name.endswith(".part") for name in names(disks, one))
-    disks.remove(one.uuid, "hv1", RowHost())
+        disks.make(new_instance, BaseImage.of(new_instance, base), "hv1", 1)
+    assert all(not name.endswith(".part") for name in names(disks, new_instance))
+    disks.remove(new_instance.uuid, "hv1", RowHost())
     assert list(small_disk.iterdir()) == [filler]
 
 
@@ -311,9 +311,9 @@ def test_raw_root_disk_is_a_thin_copy_of_its_image(tmp_path: Path, disk_format: 
         file.seek(20 * MB)
         file.write(b"here" * MB)
     qemu_img("convert", "-O", disk_format, content, base)
-    one = instance(disk_format)
-    shown = made(disks, one, base)
-    root = disks.folder(one.uuid) / "disk"
+    new_instance = instance(disk_format)
+    shown = made(disks, new_instance, base)
+    root = disks.folder(new_instance.uuid) / "disk"
     assert (shown["format"], shown["virtual-size"]) == ("raw", GB)
     assert "backing-filename" not in shown
     with root.open("rb") as file:
@@ -321,38 +321,38 @@ def test_raw_root_disk_is_a_thin_copy_of_its_image(tmp_path: Path, disk_format: 
         assert file.read(4 * MB) == b"here" * MB
     assert extents(root) < 16 * MB
     assert disks.bases_in_use() == frozenset()
-    assert names(disks, one) == ["console.log", "disk", "owner.json"]
+    assert names(disks, new_instance) == ["console.log", "disk", "owner.json"]
     # The settings of today are about new disks alone.
-    assert Disks(tmp_path / "instances").plan(one)[0].driver_format == "raw"
+    assert Disks(tmp_path / "instances").plan(new_instance)[0].driver_format == "raw"
 
 
 def test_preallocated_disks_take_their_space_at_once(tmp_path: Path, base: Path) -> None:
     disks = Disks(tmp_path / "instances", DiskSettings(preallocate=True))
     disks.check()
-    one = instance(root_gb=0, swap=64)
-    shown = made(disks, one, base)
+    new_instance = instance(root_gb=0, swap=64)
+    shown = made(disks, new_instance, base)
     assert (shown["format"], shown["virtual-size"]) == ("qcow2", 100 * MB)
-    assert extents(disks.folder(one.uuid) / "disk") >= 100 * MB
-    assert extents(disks.folder(one.uuid) / "disk.swap") >= 64 * MB
+    assert extents(disks.folder(new_instance.uuid) / "disk") >= 100 * MB
+    assert extents(disks.folder(new_instance.uuid) / "disk.swap") >= 64 * MB
     assert disks.growth() == 0
 
 
 def test_preallocation_leaves_the_reserve_free_and_nothing_behind(tmp_path: Path, base: Path) -> None:
     free = shutil.disk_usage(tmp_path).free
     disks = Disks(tmp_path / "instances", DiskSettings(preallocate=True, reserve=free))
-    one = instance(root_gb=0)
+    new_instance = instance(root_gb=0)
     with pytest.raises(DiskFull, match="are reserved"):
-        made(disks, one, base)
-    assert list(disks.folder(one.uuid).glob("disk*")) == []
+        made(disks, new_instance, base)
+    assert list(disks.folder(new_instance.uuid).glob("disk*")) == []
 
 
 def test_raw_copy_onto_a_full_disk_leaves_nothing(small_disk: Path, tmp_path: Path) -> None:
     disks, base = Disks(small_disk / "instances", DiskSettings(images_type="raw")), tmp_path / "full"
     base.write_bytes(b"\1" * 4 * MB)
-    one = instance("raw")
+    new_instance = instance("raw")
     with pytest.raises(DiskFull):
-        made(disks, one, base)
-    assert list(disks.folder(one.uuid).glob("disk*")) == []
+        made(disks, new_instance, base)
+    assert list(disks.folder(new_instance.uuid).glob("disk*")) == []
 
 
 @pytest.mark.parametrize(("old", "new"), [("qcow2", "raw"), ("raw", "qcow2")])
@@ -361,10 +361,10 @@ def test_disk_that_no_new_one_replaces_keeps_its_format(
     tmp_path: Path, base: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, step: str
 ) -> None:
     """In the other format the guest's disk would be destroyed, or its content would name files of the host."""
-    one = instance()
+    new_instance = instance()
     before, after = (Disks(tmp_path / "instances", DiskSettings(images_type=kind)) for kind in (old, new))
-    made(before, one, base)
-    root, halves = before.folder(one.uuid) / "disk", []
+    made(before, new_instance, base)
+    root, halves = before.folder(new_instance.uuid) / "disk", []
 
     def fail(*words: object) -> NoReturn:
         halves.append(after.bases_in_use())
@@ -379,13 +379,13 @@ def test_disk_that_no_new_one_replaces_keeps_its_format(
         # Before and after the owner file says that the new disk is made.
         patch.setattr(Path, "rename", rename_no_disk) if step == "rename" else patch.setattr(Disks, "finish", fail)
         with pytest.raises(DiskFull):
-            made(after, one, base)
+            made(after, new_instance, base)
     # The half-made disk stands on its image too, in its own format.
     assert halves == [frozenset({"base"})]
-    assert [disks.plan(one)[0].driver_format for disks in (before, after)] == [old, old]
+    assert [disks.plan(new_instance)[0].driver_format for disks in (before, after)] == [old, old]
     assert json.loads(qemu_img("info", "--output=json", root))["format"] == old
-    made(after, one, base)
-    assert after.plan(one)[0].driver_format == new
+    made(after, new_instance, base)
+    assert after.plan(new_instance)[0].driver_format == new
     assert json.loads((root.parent / "owner.json").read_bytes())["former"] is None
 
 
@@ -394,11 +394,11 @@ def test_a_disk_that_copies_its_image_needs_it_no_more(disks: Disks, tmp_path: P
     """As the root disk of an unshelved server, whose row names another image than that of the shelving."""
     (tmp_path / "written").write_bytes(b"S" * 4096 + b"\0" * (MB - 4096))
     qemu_img("convert", "-f", "raw", "-O", disk_format, tmp_path / "written", tmp_path / "base")
-    one = instance(disk_format)
-    disks.make(one, BaseImage.of(one, tmp_path / "base"), "hv1", 1, copies_image=True)
+    new_instance = instance(disk_format)
+    disks.make(new_instance, BaseImage.of(new_instance, tmp_path / "base"), "hv1", 1, copies_image=True)
     (tmp_path / "base").unlink()
-    disk = disks.folder(one.uuid) / "disk"
-    assert (disks.base_digest(one.uuid), disks.lost_base(one.uuid)) == (None, None)
+    disk = disks.folder(new_instance.uuid) / "disk"
+    assert (disks.base_digest(new_instance.uuid), disks.lost_base(new_instance.uuid)) == (None, None)
     assert json.loads(qemu_img("info", "--output=json", disk))["virtual-size"] == GB
     qemu_img("convert", "-f", "qcow2", "-O", "raw", disk, tmp_path / "read")
     assert (tmp_path / "read").read_bytes()[: 2 * 4096] == b"S" * 4096 + b"\0" * 4096
@@ -429,34 +429,34 @@ def test_bug_a_copy_of_an_image_was_not_encrypted(disks: Disks, tmp_path: Path) 
 
 def test_bug_a_moved_disk_was_put_on_another_image(disks: Disks, base: Path, tmp_path: Path) -> None:
     """An earlier release based the disk of an unshelved server on the image of the shelving."""
-    one = instance()
-    disks.make(one, BaseImage.of(one, base), "hv1", 1)
-    export = DiskExport(host="hv1", attempt=1, base=disks.base_digest(one.uuid))
+    new_instance = instance()
+    disks.make(new_instance, BaseImage.of(new_instance, base), "hv1", 1)
+    export = DiskExport(host="hv1", attempt=1, base=disks.base_digest(new_instance.uuid))
     qemu_img("create", "-q", "-f", "qcow2", tmp_path / "other", "100M")
-    other, there = BaseImage.of(one, tmp_path / "other"), Disks(tmp_path / "there")
-    moving, bounds = MovingDisks(there), FileBounds(one, other)
+    other, there = BaseImage.of(new_instance, tmp_path / "other"), Disks(tmp_path / "there")
+    moving, bounds = MovingDisks(there), FileBounds(new_instance, other)
     with pytest.raises(ImageUnacceptable, match="another image"):
-        moving.fetch(one, "hv2", 2, export, KEY, other, bounds, lambda: None)
+        moving.fetch(new_instance, "hv2", 2, export, KEY, other, bounds, lambda: None)
     source = LiveSource(xml="", inactive_xml="", cpu_xml=None, sizes={}, export=export)
     with pytest.raises(ImageUnacceptable, match="another image"):
-        moving.make_targets(one, "hv2", 2, source, {}, KEY, other, lambda: None)
-    assert not there.folder(one.uuid).exists()
+        moving.make_targets(new_instance, "hv2", 2, source, {}, KEY, other, lambda: None)
+    assert not there.folder(new_instance.uuid).exists()
 
 
 def test_bug_a_guest_was_shut_down_before_its_disk_was_refused(disks: Disks, tmp_path: Path) -> None:
-    one = instance()
+    new_instance = instance()
     of_row, other = (msgspec.structs.replace(Image(id="i"), os_hash_value=name * 64) for name in "ab")
     qemu_img("create", "-q", "-f", "qcow2", tmp_path / ("a" * 64), "100M")
-    disks.make(one, BaseImage.of(one, tmp_path / ("a" * 64)), "hv1", 1)
+    disks.make(new_instance, BaseImage.of(new_instance, tmp_path / ("a" * 64)), "hv1", 1)
     disk_owner.register_host(disks.path, "hv1")
     moving = MovingDisks(disks)
-    moving.require_movable(msgspec.structs.replace(one, image=of_row), "hv1")
-    moving.require_movable(one, "hv1")  # the row does not say the digest
+    moving.require_movable(msgspec.structs.replace(new_instance, image=of_row), "hv1")
+    moving.require_movable(new_instance, "hv1")  # the row does not say the digest
     with pytest.raises(ImageUnacceptable, match="another image"):
-        moving.require_movable(msgspec.structs.replace(one, image=other), "hv1")
+        moving.require_movable(msgspec.structs.replace(new_instance, image=other), "hv1")
     # A host that shares the disks copies none.
     disk_owner.register_host(disks.path, "hv2")
-    moving.require_movable(msgspec.structs.replace(one, image=other), "hv1")
+    moving.require_movable(msgspec.structs.replace(new_instance, image=other), "hv1")
 
 
 def backing(disks: Disks, one: Instance) -> str | None:
@@ -466,29 +466,29 @@ def backing(disks: Disks, one: Instance) -> str | None:
 
 def test_bug_target_of_a_copied_disk_was_put_on_the_first_image(disks: Disks, base: Path, tmp_path: Path) -> None:
     """A copied disk has no cluster where it has zeros. QEMU copies clusters alone, so that an image below would show through."""
-    one, first = instance(), BaseImage.of(instance(), base)
+    new_instance, first = instance(), BaseImage.of(instance(), base)
     shapes = {}
     for number, copies_image in enumerate([True, False], 2):
-        disks.make(one, first, "hv1", 1, copies_image=copies_image)
-        digest = disks.base_digest(one.uuid)
+        disks.make(new_instance, first, "hv1", 1, copies_image=copies_image)
+        digest = disks.base_digest(new_instance.uuid)
         export = DiskExport(host="hv1", attempt=1, base=digest, based=digest is not None)
         source = LiveSource(xml="", inactive_xml="", cpu_xml=None, sizes={"disk": GB}, export=export)
         there = Disks(tmp_path / str(number))
-        MovingDisks(there).make_targets(one, "hv2", 2, source, {"disk": "qcow2"}, KEY, first, lambda: None)
-        shapes[copies_image] = backing(there, one)
+        MovingDisks(there).make_targets(new_instance, "hv2", 2, source, {"disk": "qcow2"}, KEY, first, lambda: None)
+        shapes[copies_image] = backing(there, new_instance)
     assert shapes == {True: None, False: str(base)}
 
 
 def test_live_migration_from_a_host_that_does_not_say_what_is_below_a_disk(
     disks: Disks, base: Path, tmp_path: Path
 ) -> None:
-    one = instance()
+    new_instance = instance()
     source = LiveSource(
         xml="", inactive_xml="", cpu_xml=None, sizes={"disk": GB}, export=DiskExport(host="hv1", attempt=1)
     )
     with pytest.raises(HypervisorError, match="does not say"):
         MovingDisks(disks).make_targets(
-            one, "hv2", 2, source, {"disk": "qcow2"}, KEY, BaseImage.of(one, base), lambda: None
+            new_instance, "hv2", 2, source, {"disk": "qcow2"}, KEY, BaseImage.of(new_instance, base), lambda: None
         )
 
 
@@ -498,34 +498,34 @@ def test_bug_copy_for_an_unshelved_disk_asked_for_no_room(
     """The image is copied, and the copy converted. A full file system stops each guest of the host."""
     (tmp_path / "written").write_bytes(b"S" * 4 * MB)
     qemu_img("convert", "-f", "raw", "-O", "qcow2", tmp_path / "written", tmp_path / "base")
-    one = instance()
-    image = BaseImage.of(one, tmp_path / "base")
+    new_instance = instance()
+    image = BaseImage.of(new_instance, tmp_path / "base")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(total=GB, used=GB - 6 * MB, free=6 * MB))
     with pytest.raises(DiskFull):
-        disks.make(one, image, "hv1", 1, copies_image=True)
-    assert not disks.folder(one.uuid).exists()
-    disks.make(one, image, "hv1", 1)
+        disks.make(new_instance, image, "hv1", 1, copies_image=True)
+    assert not disks.folder(new_instance.uuid).exists()
+    disks.make(new_instance, image, "hv1", 1)
 
 
 def test_a_rebuild_removes_writes_that_were_kept_of_the_former_disk(disks: Disks, base: Path) -> None:
     """Its owner has thrown the disk away, and the server could not move for them."""
-    one = instance()
-    disks.make(one, BaseImage.of(one, base), "hv1", 1)
-    kept = disks.folder(one.uuid) / "snapshot.kept-1"
+    new_instance = instance()
+    disks.make(new_instance, BaseImage.of(new_instance, base), "hv1", 1)
+    kept = disks.folder(new_instance.uuid) / "snapshot.kept-1"
     kept.touch()
-    disks.make(one, BaseImage.of(one, base), "hv1", 1)
+    disks.make(new_instance, BaseImage.of(new_instance, base), "hv1", 1)
     assert not kept.exists()
 
 
 def test_bug_failed_rebuild_left_a_record_with_which_no_host_shares_the_disks(disks: Disks, base: Path) -> None:
-    one = instance()
-    disks.make(one, BaseImage.of(one, base), "hv1", 1)
-    record = disks.folder(one.uuid) / "owner.json"
+    new_instance = instance()
+    disks.make(new_instance, BaseImage.of(new_instance, base), "hv1", 1)
+    record = disks.folder(new_instance.uuid) / "owner.json"
     before, moving = record.read_bytes(), MovingDisks(disks)
-    image = BaseImage.of(one, base)
+    image = BaseImage.of(new_instance, base)
     base.unlink()
     with pytest.raises(HypervisorError, match="is missing"):
-        disks.make(one, image, "hv1", 1, WriteDrive(lambda _: None, False))
+        disks.make(new_instance, image, "hv1", 1, WriteDrive(lambda _: None, False))
     assert record.read_bytes() == before
-    owner = moving.shown(one.uuid, "the migration")
-    assert moving.shares(one.uuid, DiskExport(host="hv1", attempt=1, shown=owner.shown))
+    owner = moving.shown(new_instance.uuid, "the migration")
+    assert moving.shares(new_instance.uuid, DiskExport(host="hv1", attempt=1, shown=owner.shown))

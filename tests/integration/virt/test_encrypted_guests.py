@@ -47,12 +47,12 @@ def guest(
     driver = load(folder, libvirtd.uri, swtpm_enabled=True, **options)
     driver.use_secrets(kept)
     metadata = to_metadata(DIVISION) if of.ephemeral_gb else {}
-    one = instance(image=Image(id="i", disk_format="qcow2"), flavor=of, system_metadata=metadata)
+    new_instance = instance(image=Image(id="i", disk_format="qcow2"), flavor=of, system_metadata=metadata)
     try:
-        driver.prepare(one, driver.available_nodes()[0], 1, file)
+        driver.prepare(new_instance, driver.available_nodes()[0], 1, file)
         if run:
-            driver.power_on(one)
-        yield Guest(driver, libvirtd, folder, one), kept
+            driver.power_on(new_instance)
+        yield Guest(driver, libvirtd, folder, new_instance), kept
     finally:
         remove_all(driver)
         driver.close()

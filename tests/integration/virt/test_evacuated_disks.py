@@ -20,8 +20,8 @@ def boots(driver: ComputeDriver, uuid: str, times: int) -> None:
 
 
 def test_a_guest_goes_on_from_its_disk_on_another_host(guest_image: Path, tmp_path: Path) -> None:
-    with Libvirtd() as one, Libvirtd() as two:
-        dead, next_host = load(tmp_path, one.uri, host="hv1"), load(tmp_path, two.uri, host="hv2")
+    with Libvirtd() as libvirtd, Libvirtd() as two:
+        dead, next_host = load(tmp_path, libvirtd.uri, host="hv1"), load(tmp_path, two.uri, host="hv2")
         node, guest = next_host.available_nodes()[0], instance(config_drive=True)
         dead.prepare(guest, dead.available_nodes()[0], 1, guest_image)
         dead.power_on(guest)

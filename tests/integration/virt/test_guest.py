@@ -72,9 +72,9 @@ def instance(**more: Any) -> Instance:
 
 
 def prepared(driver: ComputeDriver, image: Path, attempt: int = 1) -> Instance:
-    one = instance()
-    driver.prepare(one, driver.available_nodes()[0], attempt, image)
-    return one
+    new_instance = instance()
+    driver.prepare(new_instance, driver.available_nodes()[0], attempt, image)
+    return new_instance
 
 
 def test_a_guest_boots_to_ready_and_leaves_nothing(driver: ComputeDriver, guest_image: Path, tmp_path: Path) -> None:
@@ -117,10 +117,10 @@ def test_a_later_attempt_replaces_what_an_earlier_one_left(driver: ComputeDriver
 def test_an_image_that_does_not_fit_leaves_no_domain(driver: ComputeDriver, tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"")
     os.truncate(tmp_path / "large", (1 << 30) + 512)
-    one = instance(image=Image(id="i", disk_format="raw"))
+    new_instance = instance(image=Image(id="i", disk_format="raw"))
     with pytest.raises(ImageUnacceptable, match="> root disk 1 GB"):
-        driver.prepare(one, driver.available_nodes()[0], 1, tmp_path / "large")
-    assert driver.power_state(one.uuid) is None
+        driver.prepare(new_instance, driver.available_nodes()[0], 1, tmp_path / "large")
+    assert driver.power_state(new_instance.uuid) is None
 
 
 def test_a_half_prepared_domain_tells_of_itself(

@@ -32,10 +32,10 @@ def driver(tmp_path: Path, libvirt_uri: str) -> Iterator[ComputeDriver]:
 def test_guest_that_prints_without_end(driver: ComputeDriver, tmp_path: Path) -> None:
     image = tmp_path / "chatterbox"
     image.write_bytes(CHATTERBOX.ljust(MB, b"\0"))
-    one = instance(image=Image(id="i", disk_format="raw"))
-    driver.prepare(one, driver.available_nodes()[0], 1, image)
-    driver.power_on(one)
-    folder = tmp_path / "instances" / one.uuid
+    new_instance = instance(image=Image(id="i", disk_format="raw"))
+    driver.prepare(new_instance, driver.available_nodes()[0], 1, image)
+    driver.power_on(new_instance)
+    folder = tmp_path / "instances" / new_instance.uuid
     log, kept = folder / "console.log", folder / "console.log.0"
     for _ in range(3):
         wait_for("a log beyond its limit", lambda: log.stat().st_size > LIMIT)
@@ -47,7 +47,7 @@ def test_guest_that_prints_without_end(driver: ComputeDriver, tmp_path: Path) ->
         wait_for("the guest to write on", lambda: log.stat().st_size >= 100)
         with log.open("rb") as file:
             assert set(file.read(100)) <= {ord("x")}
-    assert driver.console_output(one.uuid, None).endswith("x" * 1000)
+    assert driver.console_output(new_instance.uuid, None).endswith("x" * 1000)
     assert sorted(path.name for path in folder.glob("console*")) == ["console.log", "console.log.0"]
 
 
@@ -55,11 +55,11 @@ def test_guest_that_writes_a_qcow2_header_into_its_disks(
     driver: ComputeDriver, guest_image: Path, tmp_path: Path
 ) -> None:
     flavor = Flavor(flavorid="1", name="m", vcpus=1, memory_mb=128, root_gb=1, ephemeral_gb=1, swap=16)
-    one = instance(flavor=flavor)
+    new_instance = instance(flavor=flavor)
     (node,) = driver.available_nodes()
-    driver.prepare(one, node, 1, guest_image)
+    driver.prepare(new_instance, node, 1, guest_image)
     before = driver.host_view(node).disk_available_least
-    folder = tmp_path / "instances" / one.uuid
+    folder = tmp_path / "instances" / new_instance.uuid
     for name in ("disk.eph0", "disk.swap"):
         with (folder / name).open("r+b") as file:
             file.write(struct.pack(">4sIQIIQ", b"QFI\xfb", 3, 104, 0xFFFF_FFFF, 16, 0xFFFF_FFFF_FFFF_FFFF))
@@ -85,11 +85,11 @@ def test_formats_of_a_guest_of_an_older_release(driver: ComputeDriver, guest_ima
 def test_machine_type_that_the_host_offers_and_one_that_it_does_not(driver: ComputeDriver, guest_image: Path) -> None:
     (node,) = driver.available_nodes()
     for properties in ({"hw_machine_type": "q35"}, {"hw_machine_type": "pc", "hw_architecture": "x86_64"}):
-        one = instance(image=Image(id="i", disk_format="qcow2", properties=properties))
-        driver.prepare(one, node, 1, guest_image)
-        assert [domain.uuid for domain in driver.domains() if domain.uuid == one.uuid]
+        new_instance = instance(image=Image(id="i", disk_format="qcow2", properties=properties))
+        driver.prepare(new_instance, node, 1, guest_image)
+        assert [domain.uuid for domain in driver.domains() if domain.uuid == new_instance.uuid]
     for properties in ({"hw_machine_type": "pc-q35-99.0"}, {"hw_architecture": "sparc64"}):
-        one = instance(image=Image(id="i", disk_format="qcow2", properties=properties))
+        new_instance = instance(image=Image(id="i", disk_format="qcow2", properties=properties))
         with pytest.raises(HardwareNotOffered):
-            driver.prepare(one, node, 1, guest_image)
-        assert not [domain.uuid for domain in driver.domains() if domain.uuid == one.uuid]
+            driver.prepare(new_instance, node, 1, guest_image)
+        assert not [domain.uuid for domain in driver.domains() if domain.uuid == new_instance.uuid]

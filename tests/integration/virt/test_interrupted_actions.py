@@ -224,8 +224,8 @@ def a_site(folder: Path, image: Path, options: str = "") -> Iterator[Interrupted
 
 @pytest.fixture(scope="module")
 def interrupted(tmp_path_factory: pytest.TempPathFactory, guest_image: Path) -> Iterator[Interrupted]:
-    with a_site(tmp_path_factory.mktemp("interrupted"), guest_image, KEPT) as made:
-        yield made
+    with a_site(tmp_path_factory.mktemp("interrupted"), guest_image, KEPT) as site:
+        yield site
 
 
 @pytest.mark.parametrize(("name", "how"), TABLE if IS_WHOLE else CORE)

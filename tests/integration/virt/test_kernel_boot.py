@@ -67,39 +67,39 @@ def test_a_guest_boots_from_the_kernel_of_its_image(
     image = msgspec.structs.replace(
         plain, properties={"os_command_line": f"{line} {MARK}"}, kernel=kernel, ramdisk=ramdisk
     )
-    one: Instance = instance(image=image)
-    folder = tmp_path / "instances" / one.uuid
+    new_instance: Instance = instance(image=image)
+    folder = tmp_path / "instances" / new_instance.uuid
     log = folder / "console.log"
-    console = GuestConsole(libvirtd.uri, one.uuid, lambda: log.read_text(errors="replace").replace("\r", ""))
+    console = GuestConsole(libvirtd.uri, new_instance.uuid, lambda: log.read_text(errors="replace").replace("\r", ""))
 
     def is_direct(boots: int) -> bool:
         wait_for(f"boot {boots}", lambda: log.read_text(errors="replace").count("GUEST READY") == boots, 240)
         return MARK in console.ask("cat /proc/cmdline")
 
-    driver.prepare(one, driver.available_nodes()[0], 1, base)
-    driver.power_on(one)
+    driver.prepare(new_instance, driver.available_nodes()[0], 1, base)
+    driver.power_on(new_instance)
     assert is_direct(1)
     # A changed or swept cache does not matter to a guest that exists.
     for boot_file in (kernel, ramdisk):
         (cache / str(boot_file.os_hash_value)).rename(cache / str(boot_file.id + str(boot_file.size)))
-    driver.hard_reboot(one)
+    driver.hard_reboot(new_instance)
     assert is_direct(2)
     for boot_file in (kernel, ramdisk):
         (cache / str(boot_file.id + str(boot_file.size))).rename(cache / str(boot_file.os_hash_value))
     # A rescue by a plain image boots that image, and the server boots as before afterwards.
-    driver.prepare_rescue(one, plain, base)
-    driver.power_off(one.uuid)
-    driver.rescue(one, plain)
+    driver.prepare_rescue(new_instance, plain, base)
+    driver.power_off(new_instance.uuid)
+    driver.rescue(new_instance, plain)
     assert not is_direct(3)
     # By one with a kernel, from that.
-    driver.power_off(one.uuid)
-    driver.prepare_rescue(one, image, base)
+    driver.power_off(new_instance.uuid)
+    driver.prepare_rescue(new_instance, image, base)
     assert (folder / "kernel.rescue").stat().st_size == kernel.size
-    driver.hard_reboot(one)
+    driver.hard_reboot(new_instance)
     assert is_direct(4)
     assert not (folder / "kernel.rescue").exists()
     # A rebuild has the kernel of the new image, or none.
-    rebuilt = msgspec.structs.replace(one, image=plain)
+    rebuilt = msgspec.structs.replace(new_instance, image=plain)
     driver.rebuild(rebuilt, base)
     driver.power_on(rebuilt)
     assert not is_direct(5)

@@ -93,12 +93,12 @@ def networks(server: Libvirtd) -> dict[str, list[tuple[str, ...]]]:
     connection = libvirt.open(server.uri)
     try:
         return {
-            one.name(): [
+            network.name(): [
                 (host.mac, host.address, host.name)
-                for host in (records[one.UUIDString()].hosts if one.UUIDString() in records else ())
+                for host in (records[network.UUIDString()].hosts if network.UUIDString() in records else ())
             ]
-            for one in connection.listAllNetworks()
-            if one.isActive()
+            for network in connection.listAllNetworks()
+            if network.isActive()
         }
     finally:
         connection.close()
@@ -170,9 +170,9 @@ def make_former(server: Libvirtd, lost: Repair, *, with_metadata: bool) -> str:
     network.destroy()
     network.undefine()
     for xml in (FORMER, FORMER_METADATA)[: 1 + with_metadata]:
-        made = connection.networkDefineXML(xml)
-        made.setAutostart(1)
-        made.create()
+        network_define_xml = connection.networkDefineXML(xml)
+        network_define_xml.setAutostart(1)
+        network_define_xml.create()
     former = connection.networkLookupByName(network_name(NETWORK))
     for domain in connection.listAllDomains():
         lost.plug_all(connection, domain, NETWORK)
@@ -315,10 +315,10 @@ def test_bug_address_of_the_metadata_service_stays_on_the_host(driver: ComputeDr
 def test_networks_are_kept_while_a_guest_is_on_them(driver: ComputeDriver, server: Libvirtd, guest_image: Path) -> None:
     """Without a boot: two of the same name, one whose address changes, and one on a network without DHCP."""
     (node,) = driver.available_nodes()
-    one, twin = guest(15, "front"), guest(16, "front")
+    new_guest, twin = guest(15, "front"), guest(16, "front")
     other = Vif(port_id=str(uuid.uuid4()), mac_address="fa:16:3e:00:01:01", network_id=str(uuid.uuid4()))
     both = instance(hostname="both", network_info=(vif(17), other))
-    for each in (one, twin, both):
+    for each in (new_guest, twin, both):
         driver.prepare(each, node, 1, guest_image)
     entries = [
         ("fa:16:3e:00:00:0f", "10.77.1.15", "front"),
@@ -326,11 +326,11 @@ def test_networks_are_kept_while_a_guest_is_on_them(driver: ComputeDriver, serve
         ("fa:16:3e:00:00:11", "10.77.1.17", "both"),
     ]
     assert networks(server) == {network_name(NETWORK): entries, network_name(other.network_id): []}
-    driver.prepare(one, node, 2, guest_image)
+    driver.prepare(new_guest, node, 2, guest_image)
     assert sorted(networks(server)[network_name(NETWORK)], key=str) == sorted(entries, key=str)
     driver.destroy(both.uuid)
     assert network_name(other.network_id) not in networks(server)
-    driver.destroy(one.uuid)
+    driver.destroy(new_guest.uuid)
     driver.destroy(twin.uuid)
     assert networks(server) == {}
 
@@ -380,10 +380,10 @@ def test_host_makes_no_network_in_its_own_routes(tmp_path: Path, server: Libvirt
     """The loopback is a route, too."""
     driver = load(tmp_path, server.uri, proc_net=server.proc_net)
     own = VifSubnet(id="s", cidr="127.0.0.0/24", gateway_ip="127.0.0.7")
-    one = instance(network_info=(msgspec.structs.replace(vif(15), subnets=(own,), reachable=True),))
+    new_instance = instance(network_info=(msgspec.structs.replace(vif(15), subnets=(own,), reachable=True),))
     with pytest.raises(HardwareNotOffered, match=r"127\.0\.0\.0/24 overlaps the address 127\.0\.0\.1"):
-        driver.prepare(one, driver.available_nodes()[0], 1, guest_image)
-    driver.destroy(one.uuid)
+        driver.prepare(new_instance, driver.available_nodes()[0], 1, guest_image)
+    driver.destroy(new_instance.uuid)
     assert networks(server) == {}
     driver.close()
 
@@ -393,7 +393,7 @@ def test_host_without_the_bridge_refuses_and_another_one_may_have_it(
 ) -> None:
     (node,) = driver.available_nodes()
     tagged = vif(15, network_type="vlan", physical_network="dc1", segmentation_id=7)
-    one = instance(network_info=(tagged,))
+    new_instance = instance(network_info=(tagged,))
     with pytest.raises(HardwareNotOffered, match=r"no bridge for dc1\.7 in \[networks\] bridge_mappings"):
-        driver.prepare(one, node, 1, guest_image)
-    assert driver.power_state(one.uuid) is None
+        driver.prepare(new_instance, node, 1, guest_image)
+    assert driver.power_state(new_instance.uuid) is None

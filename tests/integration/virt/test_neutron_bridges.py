@@ -38,12 +38,12 @@ def namespace() -> Iterator[tuple[Namespace, str]]:
     """A host with two bridges, and the URI of its libvirtd."""
     with Libvirtd(networks=True) as server:
         assert server.pid is not None
-        made = Namespace(server.pid)
+        namespace = Namespace(server.pid)
         for number, bridge in ((1, BRIDGE), (2, WIRES)):
-            made.run("ip", "link", "add", bridge, "type", "bridge")
-            made.run("ip", "address", "add", f"10.77.{number}.1/24", "dev", bridge)
-            made.run("ip", "link", "set", bridge, "up")
-        yield made, server.uri
+            namespace.run("ip", "link", "add", bridge, "type", "bridge")
+            namespace.run("ip", "address", "add", f"10.77.{number}.1/24", "dev", bridge)
+            namespace.run("ip", "link", "set", bridge, "up")
+        yield namespace, server.uri
 
 
 @pytest.fixture
@@ -59,16 +59,16 @@ def test_frames_pass_bridges_and_taps(
 ) -> None:
     host, uri = namespace
     bridged, tapped = vif(1, "bridge"), vif(2, "tap")
-    one = instance(network_info=(bridged, tapped))
-    driver.prepare(one, driver.available_nodes()[0], 1, guest_image)
-    driver.power_on(one)
+    new_instance = instance(network_info=(bridged, tapped))
+    driver.prepare(new_instance, driver.available_nodes()[0], 1, guest_image)
+    driver.power_on(new_instance)
     host.run("ip", "link", "set", tap_name(tapped.port_id), "master", WIRES, "up")  # as Neutron's agent does
-    wait_for("READY", lambda: "MINOVA-GUEST READY" in driver.console_output(one.uuid, None), 180)
+    wait_for("READY", lambda: "MINOVA-GUEST READY" in driver.console_output(new_instance.uuid, None), 180)
     assert f"master {BRIDGE}" in host.run("ip", "link", "show", tap_name(bridged.port_id))
-    inside = GuestConsole(uri, one.uuid, lambda: driver.console_output(one.uuid, None))
+    inside = GuestConsole(uri, new_instance.uuid, lambda: driver.console_output(new_instance.uuid, None))
     for number, device in ((1, "eth0"), (2, "eth1")):
         assert inside.ask(f"cat /sys/class/net/{device}/address") == f"fa:16:3e:00:00:0{number}"
         inside.ask(f"ip link set {device} up; ip address add 10.77.{number}.2/24 dev {device}; echo done")
         assert inside.ask(f"ping -c 1 -w 30 10.77.{number}.1 >/dev/null && echo yes") == "yes"
-    driver.destroy(one.uuid)
+    driver.destroy(new_instance.uuid)
     assert host.run("ip", "-o", "link", "show", "type", "tun") == "", "no tap is left"

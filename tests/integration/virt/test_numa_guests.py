@@ -53,10 +53,10 @@ def driver(tmp_path_factory: pytest.TempPathFactory, libvirt_uri: str) -> Iterat
 
 @pytest.fixture(scope="module")
 def guest(driver: ComputeDriver, guest_image: Path) -> Instance:
-    one = instance(flavor=FLAVOR, numa_topology=FITTED)
-    driver.prepare(one, driver.available_nodes()[0], 1, guest_image)
-    driver.power_on(one)
-    return one
+    new_instance = instance(flavor=FLAVOR, numa_topology=FITTED)
+    driver.prepare(new_instance, driver.available_nodes()[0], 1, guest_image)
+    driver.power_on(new_instance)
+    return new_instance
 
 
 @pytest.fixture

@@ -60,19 +60,19 @@ def test_bug_an_interface_attached_to_a_running_guest_moved_at_the_next_hard_reb
     tmp_path: Path, server: Libvirtd, driver: ComputeDriver, guest_image: Path
 ) -> None:
     image = Image(id="i", disk_format="qcow2", properties={"hw_machine_type": "q35", "hw_rng_model": "virtio"})
-    one = instance(image=image, network_info=(vif(5),))
-    log = tmp_path / "instances" / one.uuid / "console.log"
-    console = GuestConsole(server.uri, one.uuid, lambda: log.read_text(errors="replace").replace("\r", ""))
+    new_instance = instance(image=image, network_info=(vif(5),))
+    log = tmp_path / "instances" / new_instance.uuid / "console.log"
+    console = GuestConsole(server.uri, new_instance.uuid, lambda: log.read_text(errors="replace").replace("\r", ""))
 
     def addresses(boots: int) -> str:
         wait_for(f"boot {boots}", lambda: log.read_text(errors="replace").count("GUEST READY") == boots, 240)
         return console.ask(ADDRESSES)
 
-    driver.prepare(one, driver.available_nodes()[0], 1, guest_image)
-    driver.power_on(one)
+    driver.prepare(new_instance, driver.available_nodes()[0], 1, guest_image)
+    driver.power_on(new_instance)
     alone = addresses(1)
     # In front of the one that the guest has: by their order a new definition would exchange them.
-    both: Instance = msgspec.structs.replace(one, network_info=(vif(4), vif(5)))
+    both: Instance = msgspec.structs.replace(new_instance, network_info=(vif(4), vif(5)))
     driver.attach_interface(both, vif(4))
     wait_for("the second interface", lambda: SECOND in console.ask(ADDRESSES))
     before = console.ask(ADDRESSES)

@@ -40,7 +40,11 @@ def figures(cloud: Cluster) -> dict[str, Any]:
     """Of the node: pinned CPUs, pages of 2 MiB in use; what of each resource class is."""
     with cloud.db.read() as session:
         ((cell,),) = [node.numa_topology["cells"] for node in session.scalars(select(models.ComputeNode))]  # type: ignore[index]
-        used = {one.resource_class: one.used for one in session.scalars(select(models.Inventory)) if one.used}
+        used = {
+            inventory.resource_class: inventory.used
+            for inventory in session.scalars(select(models.Inventory))
+            if inventory.used
+        }
         pages = sum(one["used"] for one in cell["mempages"] if one["size_kb"] == PAGE_KB)
         return {"pinned": cell["pinned_cpus"], "pages": pages, **used}
 

@@ -95,12 +95,12 @@ def pair(tmp_path_factory: pytest.TempPathFactory, guest_image: Path) -> Iterato
         names = {15: "front", 16: "back"}
         guests = [instance(hostname=name, network_info=(vif(number),)) for number, name in names.items()]
         consoles = []
-        for one in guests:
-            driver.prepare(one, driver.available_nodes()[0], 1, guest_image)
-            driver.power_on(one)
-            consoles.append(GuestConsole(server.uri, one.uuid, partial(driver.console_output, one.uuid, None)))
-        for one in guests:
-            text = partial(driver.console_output, one.uuid, None)
+        for guest in guests:
+            driver.prepare(guest, driver.available_nodes()[0], 1, guest_image)
+            driver.power_on(guest)
+            consoles.append(GuestConsole(server.uri, guest.uuid, partial(driver.console_output, guest.uuid, None)))
+        for guest in guests:
+            text = partial(driver.console_output, guest.uuid, None)
             wait_for("READY", lambda text=text: "MINOVA-GUEST READY" in text(), 120)  # type: ignore[misc]
             assert "MINOVA-GUEST DHCP eth0 10.77.3." in text(), text()[-2000:]
         yield Pair(driver, server, guests[0], guests[1], consoles[0], consoles[1])
@@ -279,21 +279,21 @@ def test_host_serves_its_guests_addresses_and_names_alone(pair: Pair) -> None:
 def test_a_guest_with_pcie_ports_takes_several_interfaces_while_it_runs(pair: Pair, guest_image: Path) -> None:
     """Of machine q35, to which libvirt leaves one free port."""
     image = Image(id="i", disk_format="qcow2", properties={"hw_machine_type": "q35"})
-    one = instance(hostname="q35", image=image, network_info=(vif(40),))
-    pair.driver.prepare(one, pair.driver.available_nodes()[0], 1, guest_image)
-    pair.driver.power_on(one)
-    text = partial(pair.driver.console_output, one.uuid, None)
-    console = GuestConsole(pair.server.uri, one.uuid, text)
+    new_instance = instance(hostname="q35", image=image, network_info=(vif(40),))
+    pair.driver.prepare(new_instance, pair.driver.available_nodes()[0], 1, guest_image)
+    pair.driver.power_on(new_instance)
+    text = partial(pair.driver.console_output, new_instance.uuid, None)
+    console = GuestConsole(pair.server.uri, new_instance.uuid, text)
     wait_for("READY", lambda: "MINOVA-GUEST READY" in text(), 180)
     more = [vif(number) for number in range(41, 49)]
     for each in more:
-        assert pair.driver.attach_interface(one, each) is PowerState.RUNNING
+        assert pair.driver.attach_interface(new_instance, each) is PowerState.RUNNING
     count = "cat /sys/class/net/eth*/address | grep -c fa:16:3e"
     wait_for("the guest has them", lambda: console.ask(count) == "9", 60)
     for each in more:
-        assert pair.driver.detach_interface(one.uuid, each, lambda: None) is PowerState.RUNNING
-    assert (console.ask(count), len(pair.driver.interfaces(one.uuid))) == ("1", 1)
-    pair.driver.destroy(one.uuid)
+        assert pair.driver.detach_interface(new_instance.uuid, each, lambda: None) is PowerState.RUNNING
+    assert (console.ask(count), len(pair.driver.interfaces(new_instance.uuid))) == ("1", 1)
+    pair.driver.destroy(new_instance.uuid)
 
 
 def test_interfaces_come_and_go_while_guests_run(pair: Pair) -> None:

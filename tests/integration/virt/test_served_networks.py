@@ -49,8 +49,8 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture
 def host() -> Iterator[VethHost]:
-    with VethHost() as made:
-        yield made
+    with VethHost() as host:
+        yield host
 
 
 @pytest.fixture
@@ -58,10 +58,10 @@ def networks(host: VethHost) -> Iterator[NetworkNamespaces]:
     # Not in pytest's folders, which dnsmasq's user may not read.
     with tempfile.TemporaryDirectory(prefix="minova-dhcp-") as folder:
         Path(folder).chmod(0o755)
-        made = NetworkNamespaces(Path(folder) / "run", host.path, f"@{host.name}", lambda: {BRIDGE})
-        yield made
-        for network_id in made.records():
-            made.remove(network_id)
+        namespaces = NetworkNamespaces(Path(folder) / "run", host.path, f"@{host.name}", lambda: {BRIDGE})
+        yield namespaces
+        for network_id in namespaces.records():
+            namespaces.remove(network_id)
 
 
 def vif(kind: str, *subnets: VifSubnet, **more: Any) -> Vif:
@@ -201,8 +201,8 @@ def test_renamed_server_is_found_by_its_new_name_at_once(host: VethHost, network
         DhcpOption(opt_name="tftp-server", opt_value="192.0.2.8"),
         DhcpOption(opt_name="59", opt_value="http://boot.example/x", ip_version=6),
     )
-    one = vif(LOCAL, FOUR, GIVEN, dns_domain="blue.openstacklocal", extra_dhcp_opts=options)
-    guest = plug(host, networks, one)
+    new_vif = vif(LOCAL, FOUR, GIVEN, dns_domain="blue.openstacklocal", extra_dhcp_opts=options)
+    guest = plug(host, networks, new_vif)
     before = dnsmasq.running(folder_of(networks))
     guest.run("ip", "address", "add", "192.0.2.50/24", "dev", "eth0")
     assert resolve(guest, "web.blue.openstacklocal", "192.0.2.1") == "192.0.2.50"
@@ -213,7 +213,7 @@ def test_renamed_server_is_found_by_its_new_name_at_once(host: VethHost, network
         b"192.0.2.8",
     ]
     assert bytes.fromhex(ask(guest, "stateful")["options"]["59"]) == b"http://boot.example/x"
-    entry = host_of(one, "shop")
+    entry = host_of(new_vif, "shop")
     assert entry is not None
     networks.enter(NETWORK, entry)
     wait_for("the new name", lambda: resolve(guest, "shop.blue.openstacklocal", "192.0.2.1") == "192.0.2.50")

@@ -115,10 +115,10 @@ def test_novas_paths_of_classes_and_options_without_a_group_are_understood() -> 
 
 def test_a_request_that_cannot_be_made_has_its_error_and_the_others_go_on() -> None:
     wrong = {"id": "r1", "flavor": SIZE | {"extra_specs": {"hw:mem_page_size": "tiny"}}}
-    found = simulated(requests=[wrong, {"id": "r2", "flavor": SIZE}])["requests"]
-    assert list(found[0]) == ["id", "error"]
-    assert found[0]["error"].startswith("MemoryPageSizeInvalid: ")
-    assert found[1]["selected"] == ["a", "b"]
+    requests = simulated(requests=[wrong, {"id": "r2", "flavor": SIZE}])["requests"]
+    assert list(requests[0]) == ["id", "error"]
+    assert requests[0]["error"].startswith("MemoryPageSizeInvalid: ")
+    assert requests[1]["selected"] == ["a", "b"]
 
 
 def test_a_filter_that_raises_fails_the_request_only_if_the_chain_comes_to_it() -> None:

@@ -116,7 +116,7 @@ class RandomActions:
 
     def delete(self, number: int) -> None:
         rows = self.conductor.instances.values()
-        alive = sorted(one.uuid for one in rows if one.vm_state is not VmState.DELETED)
+        alive = sorted(row.uuid for row in rows if row.vm_state is not VmState.DELETED)
         if alive:
             victim = alive[number % len(alive)]
             self.conductor.begin_delete(victim)
@@ -136,7 +136,7 @@ class RandomActions:
     def again(self, number: int) -> None:
         """An instance that was given up is built here after all."""
         rows = self.conductor.instances.values()
-        given_up = sorted(one.uuid for one in rows if one.vm_state is VmState.ERROR and one.task_state is None)
+        given_up = sorted(row.uuid for row in rows if row.vm_state is VmState.ERROR and row.task_state is None)
         if given_up:
             self._build_again(given_up[number % len(given_up)], casts=number // 7 % 3)
 
@@ -235,9 +235,9 @@ class RandomActions:
     def _nothing_is_left(self) -> None:
         compute = self.compute
         rows = self.conductor.instances.values()
-        active = {one.uuid: one.flavor for one in rows if one.vm_state is VmState.ACTIVE}
+        active = {row.uuid: row.flavor for row in rows if row.vm_state is VmState.ACTIVE}
         assert self.conductor.open == {}
-        assert [one.uuid for one in rows if one.task_state is not None] == []
+        assert [row.uuid for row in rows if row.task_state is not None] == []
         assert {uuid for uuid in compute.domains() if not uuid.startswith("orphan")} == set(active)
         assert compute.used() == (
             sum(flavor.memory_mb for flavor in active.values()) + self.orphan_mb,

@@ -212,8 +212,8 @@ def test_password_files_and_zone_reach_the_driver(compute: Compute) -> None:
     carried: dict[str, Any] = {"injected_files": files, "admin_password": "s3cret", "availability_zone": "north"}
     compute.manager.build_and_run_instance(CTX, msgspec.structs.replace(message, **carried))
     compute.run()
-    wanted = GuestData(availability_zone="north", admin_password="s3cret", files=files)
-    assert compute.hypervisor.guest_data["i"] == wanted
+    guest_data = GuestData(availability_zone="north", admin_password="s3cret", files=files)
+    assert compute.hypervisor.guest_data["i"] == guest_data
 
 
 def test_an_image_that_turns_out_larger_than_the_flavors_disk_is_refused(compute: Compute, tmp_path: Path) -> None:
@@ -855,10 +855,10 @@ def test_an_audit_asked_for_answers_what_it_corrected_and_tells_the_conductor(co
     compute.boot("i")
     assert compute.manager.audit_node(CTX, NODE) == NodeAudit()
     compute.hypervisor.add_domain("stranger", NODE, 256, ours=False)
-    found = compute.manager.audit_node(CTX, NODE)
-    assert [str(one) for one in found.corrected] == ["memory_mb_used from 1536 to 1792"]
-    assert found.orphans == {"stranger": 256}
-    assert list(compute.conductor.audits.values()) == [found]
+    audit_node = compute.manager.audit_node(CTX, NODE)
+    assert [str(one) for one in audit_node.corrected] == ["memory_mb_used from 1536 to 1792"]
+    assert audit_node.orphans == {"stranger": 256}
+    assert list(compute.conductor.audits.values()) == [audit_node]
 
 
 def test_node_of_another_host_is_not_audited() -> None:
@@ -893,7 +893,7 @@ def test_reserved_amounts_and_ratios_change_with_the_next_audit(with_file: tuple
     by_class = {one.resource_class: one for one in compute.conductor.inventories[compute.row.uuid]}
     assert (by_class["VCPU"].reserved, by_class["VCPU"].allocation_ratio) == (2, 2.5)
     assert by_class["MEMORY_MB"].reserved == 1024
-    assert [found.corrected for found in compute.conductor.audits.values() if found] == [()]
+    assert [audit.corrected for audit in compute.conductor.audits.values() if audit] == [()]
 
 
 def test_more_reserved_than_there_is_stays_as_it_was(

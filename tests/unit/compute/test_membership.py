@@ -28,9 +28,9 @@ class Host:
 
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
-    made = Host(tmp_path)
-    made.membership.take(STATE)
-    return made
+    host = Host(tmp_path)
+    host.membership.take(STATE)
+    return host
 
 
 def test_a_new_host_joins_the_cloud_of_the_first_answer(host: Host) -> None:

@@ -134,17 +134,17 @@ def test_bug_options_of_old_public_files_were_unknown(tmp_path: Path) -> None:
         "[libvirt]\nuse_usb_tablet = False\n"
     )
     registered = RegisteredOptions(read(), (), of_libraries=[("keystone_authtoken", "www_authenticate_uri")])
-    found = foreign_options.findings(registered, [file])
+    findings = foreign_options.findings(registered, [file])
     # No release of Nova has this one.
-    assert [one.option for one in found if one.meaning is Meaning.UNKNOWN] == ["[DEFAULT] novnc_enabled"]
-    assert {one.option: one.text for one in found if one.meaning is Meaning.OTHER_NAME} == {
+    assert [finding.option for finding in findings if finding.meaning is Meaning.UNKNOWN] == ["[DEFAULT] novnc_enabled"]
+    assert {finding.option: finding.text for finding in findings if finding.meaning is Meaning.OTHER_NAME} == {
         "[DEFAULT] connection_type": "[DEFAULT] compute_driver",
         "[DEFAULT] glance_host": "[glance] api_servers",
         "[DEFAULT] quota_security_groups": "[quota] security_group",
         "[keystone_authtoken] auth_uri": "[keystone_authtoken] www_authenticate_uri",
         "[libvirt] use_usb_tablet": "[DEFAULT] pointer_model",
     }
-    assert not any(one.meaning is Meaning.USED for one in found)
+    assert not any(finding.meaning is Meaning.USED for finding in findings)
 
 
 @pytest.mark.parametrize(("place", "value"), [
@@ -171,9 +171,11 @@ def test_bug_options_of_libraries_in_public_files_were_unknown(tmp_path: Path) -
         "[workarounds]\nrbd_volume_local_attach = True\ndisable_native_luksv1 = True\nenable_consoleauth = True\n"
         "[service_user]\nauth_strategy = keystone\n"
     )
-    found = foreign_options.findings(RegisteredOptions(read(), ()), [file])
-    assert [one.option for one in found if one.meaning not in {Meaning.NO_EFFECT, Meaning.OTHER_NAME}] == []
-    assert {one.option: one.text for one in found if one.meaning is Meaning.OTHER_NAME} == {
+    findings = foreign_options.findings(RegisteredOptions(read(), ()), [file])
+    assert [
+        finding.option for finding in findings if finding.meaning not in {Meaning.NO_EFFECT, Meaning.OTHER_NAME}
+    ] == []
+    assert {finding.option: finding.text for finding in findings if finding.meaning is Meaning.OTHER_NAME} == {
         "[oslo_middleware] max_request_body_size": "[api] max_request_body_size",
         "[devices] enabled_vgpu_types": "[devices] enabled_mdev_types",
     }
@@ -219,11 +221,11 @@ def test_bug_options_of_published_files_were_unknown(tmp_path: Path) -> None:
     """What eight published files of Grizzly to Antelope and the options of five releases of Nova have taught."""
     file = tmp_path / "nova.conf"
     file.write_text("".join(f"[{group}]\n{name} = x\n" for group, name in PUBLISHED))
-    found = foreign_options.findings(RegisteredOptions(read(), tuple(configuration.older_names())), [file])
-    assert {(one.group, one.name): one.meaning for one in found} == {
+    findings = foreign_options.findings(RegisteredOptions(read(), tuple(configuration.older_names())), [file])
+    assert {(finding.group, finding.name): finding.meaning for finding in findings} == {
         place: meaning for place, (meaning, _) in PUBLISHED.items()
     }
-    assert [one for one in found if PUBLISHED[one.group, one.name][1] not in one.text] == []
+    assert [finding for finding in findings if PUBLISHED[finding.group, finding.name][1] not in finding.text] == []
 
 
 @pytest.mark.parametrize(("place", "nearest"), [
@@ -241,8 +243,8 @@ def test_the_nearest_name_is_one_that_may_be_meant(place: tuple[str, str], neare
     """None: the option is known by the prefix of its name."""
     file = tmp_path / "nova.conf"
     file.write_text("[{}]\n{} = x\n".format(*place))
-    (found,) = foreign_options.findings(RegisteredOptions(read(), ()), [file])
-    assert (found.meaning is Meaning.UNKNOWN, found.text) == (nearest is not None, nearest or found.text)
+    (finding,) = foreign_options.findings(RegisteredOptions(read(), ()), [file])
+    assert (finding.meaning is Meaning.UNKNOWN, finding.text) == (nearest is not None, nearest or finding.text)
 
 
 @pytest.mark.parametrize("name", ["logdir", "logfile", "log_config", "log-config"])

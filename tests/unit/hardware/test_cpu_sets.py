@@ -38,8 +38,8 @@ def test_who_may_run_where(
 def test_emulator_threads_share_the_shared_set_alone(
     pin: str | None, shared: str | None, dedicated: str | None, expected: str | None
 ) -> None:
-    found = cpu_sets(pin, shared, dedicated, HOST).emulator
-    assert (None if found is None else cpu_spec.write(found)) == expected
+    emulator = cpu_sets(pin, shared, dedicated, HOST).emulator
+    assert (None if emulator is None else cpu_spec.write(emulator)) == expected
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def test_needs_are_cells_devices_and_traits() -> None:
     needs = host_needs(FlavorAndImage(flavor, image), [ALIAS])
     assert needs.numa_topology is not None
     assert [cell.memory for cell in needs.numa_topology.cells] == [512, 512]
-    assert [one.alias_name for one in needs.pci_requests] == ["gpu"]
+    assert [pci_request.alias_name for pci_request in needs.pci_requests] == ["gpu"]
     assert needs.required_traits == ("COMPUTE_STORAGE_BUS_SCSI",)
 
 

@@ -18,7 +18,7 @@ def fit(
 
 
 def host_cells_of(found: InstanceNUMATopology | NoFit) -> list[int] | None:
-    return None if isinstance(found, NoFit) else [one.id for one in found.cells]
+    return None if isinstance(found, NoFit) else [cell.id for cell in found.cells]
 
 
 # (what, host, guest, the reason or None)
@@ -254,9 +254,9 @@ def test_the_reason_names_the_devices_when_it_is_for_them() -> None:
 def test_cpus_prefer_full_cores_and_emulator_threads_get_one_of_their_own() -> None:
     found = fit(host(cell(pinned_cpus=cpus(0))), guest(pinned(4), emulator="isolate"))
     assert isinstance(found, InstanceNUMATopology)
-    (one,) = found.cells
-    assert one.cpu_pinning == ((0, 2), (1, 3), (2, 4), (3, 5))
-    assert one.cpuset_reserved == cpus(1)
+    (new_cell,) = found.cells
+    assert new_cell.cpu_pinning == ((0, 2), (1, 3), (2, 4), (3, 5))
+    assert new_cell.cpuset_reserved == cpus(1)
 
 
 def test_isolated_emulator_threads_take_a_whole_core_while_there_is_one() -> None:
@@ -273,7 +273,7 @@ def test_each_cell_gets_the_largest_pages_of_the_cell_it_is_on() -> None:
     on = host(cell(0, mempages=pages(small=10**6, large=512)), cell(1, mempages=pages(small=10**6, huge=1)))
     found = fit(on, guest(shared(pagesize=-3), shared(2, 1, start=2, pagesize=-3)))
     assert isinstance(found, InstanceNUMATopology)
-    assert [one.pagesize for one in found.cells] == [2048, 1048576]
+    assert [cell.pagesize for cell in found.cells] == [2048, 1048576]
 
 
 def test_eight_cells_that_do_not_fit_are_refused_without_trying_each_order() -> None:

@@ -24,7 +24,7 @@ def test_the_first_permutation_in_order_that_fits_is_the_answer(
 ) -> None:
     pci = PciNeeds(pools=near[0], requests=near[1])
     counts, needs = counts_of(host), needs_of(guest)
-    found = cells_for(host, counts, needs, limits=limit, pci=pci, packing=packing)
+    cells = cells_for(host, counts, needs, limits=limit, pci=pci, packing=packing)
     order = order_of(host, counts, needs, pci=pci, packing=packing)
     first = next(
         (
@@ -35,7 +35,7 @@ def test_the_first_permutation_in_order_that_fits_is_the_answer(
         ),
         None,
     )
-    assert (None if isinstance(found, NoFit) else found) == first
+    assert (None if isinstance(cells, NoFit) else cells) == first
 
 
 def fits_devices(host: NUMATopology, guest: InstanceNUMATopology, chosen: tuple[int, ...], pci: PciNeeds) -> bool:

@@ -106,7 +106,9 @@ def test_what_a_flavor_asks_for() -> None:
     assert requests_of(flavor(), ALIASES) == ()
     assert requests_of(flavor(alias="qat:2"), ALIASES) == (qat,)
     assert requests_of(flavor(alias="qat:2, nic:1"), ALIASES) == (qat, nic)
-    assert [one.numa_policy for one in requests_of(flavor(alias="qat:2,nic:1"), ALIASES, "socket")] == ["socket"] * 2
+    assert [request.numa_policy for request in requests_of(flavor(alias="qat:2,nic:1"), ALIASES, "socket")] == [
+        "socket"
+    ] * 2
 
 
 @pytest.mark.parametrize(

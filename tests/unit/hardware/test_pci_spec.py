@@ -14,7 +14,7 @@ HOST: list[tuple[PciDevice, str | None]] = [(NIC, "ens1f1"), (VF, None), (GPU, N
 
 
 def chosen(*entries: Any) -> list[str]:
-    return [device.address for device in assignable(parse_specs([json.dumps(one) for one in entries]), HOST)]
+    return [device.address for device in assignable(parse_specs([json.dumps(entry) for entry in entries]), HOST)]
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ HOST = NUMATopology(
 
 
 def test_pages_are_kept_from_guests_cell_by_cell() -> None:
-    found = with_reserved(HOST, parse([{"node": "1", "size": "2MB", "count": "10"}]))
-    assert [[pages.reserved for pages in cell.mempages] for cell in found.cells] == [[0, 0], [0, 10]]
-    assert found.cells[1].mempages[1].free == 54
+    reserved = with_reserved(HOST, parse([{"node": "1", "size": "2MB", "count": "10"}]))
+    assert [[pages.reserved for pages in cell.mempages] for cell in reserved.cells] == [[0, 0], [0, 10]]
+    assert reserved.cells[1].mempages[1].free == 54
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ def all_shown() -> set[str]:
 
 def rules() -> list[dict[str, object]]:
     (group,) = yaml.safe_load(ALERTS.read_text())["groups"]
-    found: list[dict[str, object]] = group["rules"]
-    return found
+    rules: list[dict[str, object]] = group["rules"]
+    return rules
 
 
 def named_in(text: str) -> set[str]:

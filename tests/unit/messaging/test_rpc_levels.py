@@ -24,25 +24,25 @@ def test_services_of_the_last_release_serve_its_versions_and_newer_ones_all_that
 
 
 def test_nothing_is_limited_before_anything_is_known() -> None:
-    known = Levels(conf())
-    assert [known.of(topic) for topic in CURRENT] == [None, None, None]
+    levels = Levels(conf())
+    assert [levels.of(topic) for topic in CURRENT] == [None, None, None]
     # A compute that is told nothing takes its conductor for the last release, and says no goodbye when it stops.
-    assert known.known() == CURRENT
+    assert levels.known() == CURRENT
 
 
 def test_the_oldest_living_service_sets_the_level() -> None:
-    known = Levels(conf())
-    known.follow(lambda: {"compute": 0, "conductor": SERVICE_VERSION, "unknown": 0})
-    assert known.of("compute") == RELEASED[0]["compute"]
-    assert known.of("conductor") == CURRENT["conductor"]
-    assert known.of("scheduler") is None
+    levels = Levels(conf())
+    levels.follow(lambda: {"compute": 0, "conductor": SERVICE_VERSION, "unknown": 0})
+    assert levels.of("compute") == RELEASED[0]["compute"]
+    assert levels.of("conductor") == CURRENT["conductor"]
+    assert levels.of("scheduler") is None
 
 
 def test_a_pinned_level_stands_whatever_is_registered() -> None:
-    known = Levels(conf(compute="1.0"))
-    known.follow(lambda: {"compute": SERVICE_VERSION})
-    assert known.of("compute") == "1.0"
-    assert known.known()["compute"] == "1.0"
+    levels = Levels(conf(compute="1.0"))
+    levels.follow(lambda: {"compute": SERVICE_VERSION})
+    assert levels.of("compute") == "1.0"
+    assert levels.known()["compute"] == "1.0"
 
 
 @pytest.mark.parametrize("level", ["1.99", "2.0", "0.9", "newest", "1", ""])
@@ -52,21 +52,21 @@ def test_a_level_that_is_no_version_of_the_contract_is_refused(level: str) -> No
 
 
 def test_a_conductor_that_says_nothing_of_versions_is_of_the_last_release() -> None:
-    known = Levels(conf())
-    known.learn({})
-    assert known.of("conductor") == RELEASED[-1]["conductor"]
-    known.learn({"conductor": CURRENT["conductor"]})
-    assert known.of("conductor") == CURRENT["conductor"]
+    levels = Levels(conf())
+    levels.learn({})
+    assert levels.of("conductor") == RELEASED[-1]["conductor"]
+    levels.learn({"conductor": CURRENT["conductor"]})
+    assert levels.of("conductor") == CURRENT["conductor"]
 
 
 def test_the_level_rises_once_the_last_old_service_is_replaced() -> None:
     now, lowest = [0.0], {"compute": 0}
-    known = Levels(conf(), clock=lambda: now[0])
-    known.follow(lambda: dict(lowest))
+    levels = Levels(conf(), clock=lambda: now[0])
+    levels.follow(lambda: dict(lowest))
     lowest["compute"] = SERVICE_VERSION
-    assert known.of("compute") == RELEASED[0]["compute"]
+    assert levels.of("compute") == RELEASED[0]["compute"]
     now[0] += rpc_levels.FRESH
-    wait_for("the new level", lambda: known.of("compute") == CURRENT["compute"])
+    wait_for("the new level", lambda: levels.of("compute") == CURRENT["compute"])
 
 
 def test_a_database_that_is_away_leaves_the_level_as_it_was() -> None:
@@ -78,9 +78,9 @@ def test_a_database_that_is_away_leaves_the_level_as_it_was() -> None:
             raise errors.ServiceUnavailable("away")
         return {"compute": 0}
 
-    known = Levels(conf(), clock=lambda: now[0])
-    known.follow(read)
+    levels = Levels(conf(), clock=lambda: now[0])
+    levels.follow(read)
     away[0], now[0] = True, rpc_levels.FRESH
-    known.of("compute")
+    levels.of("compute")
     wait_for("the reading", lambda: len(away) > 1)
-    assert known.of("compute") == RELEASED[0]["compute"]
+    assert levels.of("compute") == RELEASED[0]["compute"]

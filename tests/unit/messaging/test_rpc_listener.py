@@ -38,11 +38,11 @@ class Server:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    made = Server()
-    share_threads(made)
-    yield made
-    made.go_on.set()
-    made._work_executor.shutdown()
+    server = Server()
+    share_threads(server)
+    yield server
+    server.go_on.set()
+    server._work_executor.shutdown()
 
 
 def test_bug_flood_of_one_host_holds_all_threads(server: Server) -> None:

@@ -74,7 +74,7 @@ def record(number: int = 1, **facts: Any) -> HostRecord:
 
 def table_of(*records: HostRecord, silent: dict[int, float] | None = None, share_instances: bool = False) -> HostTable:
     table = HostTable(share_instances=share_instances)
-    table.apply({one.id: one for one in records})
+    table.apply({record.id: record for record in records})
     table.set_silent(silent or {})
     return table
 

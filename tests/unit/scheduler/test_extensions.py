@@ -29,7 +29,7 @@ def test_the_default_chain_in_its_order() -> None:
 
 
 def test_all_weighers_are_summed_in_the_order_of_nova() -> None:
-    assert [one.name for one in load_weighers(conf_of())] == [
+    assert [weigher.name for weigher in load_weighers(conf_of())] == [
         "CrossCellWeigher",
         "NumInstancesWeigher",
         "MetricsWeigher",

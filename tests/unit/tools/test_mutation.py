@@ -32,15 +32,15 @@ def find(xs: list[int], most: int | None) -> int | None:
 
 def test_comparisons_numbers_calls_and_operators_are_broken_and_types_are_not(tmp_path: Path) -> None:
     (tmp_path / "module.py").write_text(SOURCE)
-    found = list(mutants_of(tmp_path / "module.py", tmp_path))
-    assert [(one.kind, one.line) for one in found if one.kind != "NumberReplacer"] == [
+    mutants = list(mutants_of(tmp_path / "module.py", tmp_path))
+    assert [(mutant.kind, mutant.line) for mutant in mutants if mutant.kind != "NumberReplacer"] == [
         ("ReplaceComparisonOperator_Lt_LtE", 13),
         ("ReplaceComparisonOperator_Lt_GtE", 13),
         ("ReplaceBinaryOperator_Sub_Add", 15),
         ("AddNot", 13),
         ("DropCall", 12),
     ]
-    changed = {one.kind: code_of(one, tmp_path) for one in found}
+    changed = {mutant.kind: code_of(mutant, tmp_path) for mutant in mutants}
     assert "\n    pass\n    if len(xs)" in changed["DropCall"]
     assert "if not len(xs) < LIMIT:" in changed["AddNot"]
     assert "xs[0] + 2" in changed["ReplaceBinaryOperator_Sub_Add"]
@@ -61,8 +61,8 @@ def test_the_modules_own_tests_come_first() -> None:
 def test_each_change_without_effect_can_still_be_made_and_has_a_reason() -> None:
     listed = equivalents.read()
     paths = {path for path, *_ in listed}
-    found = {mutant.key for path in sorted(paths) for mutant in mutants_of(ROOT / path, ROOT)}
-    assert sorted(listed.keys() - found) == []
+    keys = {mutant.key for path in sorted(paths) for mutant in mutants_of(ROOT / path, ROOT)}
+    assert sorted(listed.keys() - keys) == []
     assert [key for key, reason in listed.items() if len(reason.split()) < 3] == []
 
 

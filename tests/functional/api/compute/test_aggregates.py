@@ -43,8 +43,8 @@ def act(cloud: Cloud, aggregate_id: Any, action: str, **arguments: Any) -> tuple
 
 
 def zones(cloud: Cloud, path: str = "") -> dict[str, tuple[bool, Any]]:
-    found = cloud.get(f"/v2.1/os-availability-zone{path}")["availabilityZoneInfo"]
-    return {one["zoneName"]: (one["zoneState"]["available"], one["hosts"]) for one in found}
+    availabilityzoneinfo = cloud.get(f"/v2.1/os-availability-zone{path}")["availabilityZoneInfo"]
+    return {one["zoneName"]: (one["zoneState"]["available"], one["hosts"]) for one in availabilityzoneinfo}
 
 
 def test_an_aggregate_has_openstacks_shape(cloud: Cloud) -> None:
@@ -181,7 +181,7 @@ def test_zones_are_those_of_hosts(cloud: Cloud) -> None:
     assert service[0] == "nova-compute"
     assert (service[1]["available"], service[1]["active"]) == (True, True)
     assert [*detail["internal"][1]] == ["c1"]
-    shown = {one["host"]: one["zone"] for one in cloud.get("/v2.1/os-services")["services"]}
+    shown = {service["host"]: service["zone"] for service in cloud.get("/v2.1/os-services")["services"]}
     assert shown == {"h1": "north", "h2": "nova", "h3": "south", "c1": "internal"}
 
 
@@ -204,11 +204,11 @@ def test_a_server_is_in_the_zone_of_its_host(stocked: Cloud) -> None:
     for server_id, host in zip(ids, ("h1", "h2"), strict=True):
         stocked.conductor.edit(server_id, host=host)
     waiting = stocked.make_server("c", availability_zone="north")["id"]
-    found = {one["id"]: one for one in stocked.get("/v2.1/servers/detail")["servers"]}
+    found = {server["id"]: server for server in stocked.get("/v2.1/servers/detail")["servers"]}
     shown = [found[one]["OS-EXT-AZ:availability_zone"] for one in (*ids, waiting)]
     assert shown == ["north", "nova", "north"]
     listed = {
-        zone: {one["name"] for one in stocked.get(f"/v2.1/servers?availability_zone={zone}")["servers"]}
+        zone: {server["name"] for server in stocked.get(f"/v2.1/servers?availability_zone={zone}")["servers"]}
         for zone in ("north", "nova", "south")
     }
     assert listed == {"north": {"a", "c"}, "nova": {"b"}, "south": set()}

@@ -55,5 +55,5 @@ def test_what_nova_has_removed_is_gone(stocked: Cloud) -> None:
     for method, path in (("GET", "/v2.1/os-cells"), ("POST", "/v2.1/os-networks"), ("GET", "/v2.1/os-fixed-ips/1")):
         status, answer = stocked.ask(method, path)
         assert (status, answer["computeFault"]["code"]) == (410, 410)
-    made = stocked.make_server("a")["id"]
-    assert stocked.ask("POST", f"/v2.1/servers/{made}/action", {"resetNetwork": None})[0] == 410
+    server_id = stocked.make_server("a")["id"]
+    assert stocked.ask("POST", f"/v2.1/servers/{server_id}/action", {"resetNetwork": None})[0] == 410

@@ -17,19 +17,19 @@ LATER_QUOTAS = {"server_groups", "server_group_members"}
 
 
 def test_flavors_have_no_extra_specs(cloud: Cloud) -> None:
-    made = cloud.make_flavor(extra_specs={"a": "b"})
+    flavor = cloud.make_flavor(extra_specs={"a": "b"})
     detail = cloud.get("/v2.1/flavors/detail")["flavors"][0]
-    shown = cloud.get(f"/v2.1/flavors/{made['id']}")["flavor"]
-    assert {*made} == {*detail} == {*shown} == FLAVOR
-    assert cloud.get(f"/v2.1/flavors/{made['id']}", **ALL_FIELDS)["flavor"]["extra_specs"] == {"a": "b"}
+    shown = cloud.get(f"/v2.1/flavors/{flavor['id']}")["flavor"]
+    assert {*flavor} == {*detail} == {*shown} == FLAVOR
+    assert cloud.get(f"/v2.1/flavors/{flavor['id']}", **ALL_FIELDS)["flavor"]["extra_specs"] == {"a": "b"}
 
 
 def test_server_groups_have_no_policy_and_no_owner(cloud: Cloud) -> None:
     body = {"server_group": {"name": "g", "policies": ["affinity"]}}
-    made = cloud.ask("POST", "/v2.1/os-server-groups", body)[1]["server_group"]
+    server_group = cloud.ask("POST", "/v2.1/os-server-groups", body)[1]["server_group"]
     listed = cloud.get("/v2.1/os-server-groups")["server_groups"][0]
-    assert {*made} == {*listed} == GROUP
-    everything = cloud.get(f"/v2.1/os-server-groups/{made['id']}", **ALL_FIELDS)["server_group"]
+    assert {*server_group} == {*listed} == GROUP
+    everything = cloud.get(f"/v2.1/os-server-groups/{server_group['id']}", **ALL_FIELDS)["server_group"]
     assert {*everything} - GROUP == {"policy", "rules", "project_id", "user_id"}
 
 
@@ -164,11 +164,14 @@ def hrefs(shown: Any) -> list[str]:
 
 
 def test_links_have_the_project_id_of_a_path_that_has_one(stocked: Cloud) -> None:
-    made = stocked.make_server()["id"]
-    server = stocked.get(f"/v2.1/admin/servers/{made}")["server"]
-    assert hrefs(server) == [f"http://localhost/v2.1/admin/servers/{made}", f"http://localhost/admin/servers/{made}"]
+    server_id = stocked.make_server()["id"]
+    server = stocked.get(f"/v2.1/admin/servers/{server_id}")["server"]
+    assert hrefs(server) == [
+        f"http://localhost/v2.1/admin/servers/{server_id}",
+        f"http://localhost/admin/servers/{server_id}",
+    ]
     assert hrefs(server["flavor"])[0].startswith("http://localhost/admin/flavors/")
-    assert hrefs(stocked.get(f"/v2.1/servers/{made}")["server"])[0] == f"http://localhost/v2.1/servers/{made}"
+    assert hrefs(stocked.get(f"/v2.1/servers/{server_id}")["server"])[0] == f"http://localhost/v2.1/servers/{server_id}"
     status, made_by_path = stocked.ask("POST", "/v2.1/admin/servers", {"server": stocked.server})
     assert (status, hrefs(made_by_path["server"])[0].startswith("http://localhost/v2.1/admin/servers/")) == (202, True)
     stocked.make_server()

@@ -19,11 +19,11 @@ AT = datetime(2026, 1, 1)  # noqa: DTZ001
 
 
 def test_a_flavor_has_openstacks_shape(cloud: Cloud) -> None:
-    made = cloud.make_flavor("tiny", swap=512, extra_specs={"hw:cpu_policy": "shared"})
-    assert cloud.get(f"/v2.1/flavors/{made['id']}") == {"flavor": made}
-    made.pop("links")
-    assert made == {
-        "id": made["id"],
+    flavor = cloud.make_flavor("tiny", swap=512, extra_specs={"hw:cpu_policy": "shared"})
+    assert cloud.get(f"/v2.1/flavors/{flavor['id']}") == {"flavor": flavor}
+    flavor.pop("links")
+    assert flavor == {
+        "id": flavor["id"],
         "name": "tiny",
         "ram": 128,
         "disk": 1,
@@ -34,7 +34,7 @@ def test_a_flavor_has_openstacks_shape(cloud: Cloud) -> None:
         "os-flavor-access:is_public": True,
         "rxtx_factor": 1.0,
     }
-    assert cloud.get(f"/v2.1/flavors/{made['id']}/os-extra_specs") == {"extra_specs": {"hw:cpu_policy": "shared"}}
+    assert cloud.get(f"/v2.1/flavors/{flavor['id']}/os-extra_specs") == {"extra_specs": {"hw:cpu_policy": "shared"}}
     assert cloud.make_flavor("no-swap", id=7)["swap"] == ""
     assert cloud.get("/v2.1/flavors/7")["flavor"]["name"] == "no-swap"
 
@@ -124,12 +124,12 @@ def test_a_flavor_that_cannot_be_is_refused(cloud: Cloud, more: dict[str, Any]) 
 
 
 def test_a_taken_name_is_a_conflict_and_a_deleted_flavor_gone(cloud: Cloud) -> None:
-    made = cloud.make_flavor()
+    flavor = cloud.make_flavor()
     status, document = cloud.ask("POST", "/v2.1/flavors", {"flavor": {"name": "tiny", "ram": 1, "vcpus": 1, "disk": 1}})
     assert (status, document["conflictingRequest"]["code"]) == (409, 409)
-    assert cloud.ask("DELETE", f"/v2.1/flavors/{made['id']}") == (202, None)
+    assert cloud.ask("DELETE", f"/v2.1/flavors/{flavor['id']}") == (202, None)
     for method in ("GET", "DELETE"):
-        assert cloud.ask(method, f"/v2.1/flavors/{made['id']}")[0] == 404
+        assert cloud.ask(method, f"/v2.1/flavors/{flavor['id']}")[0] == 404
 
 
 def test_flavors_are_listed_by_pages_and_filters(cloud: Cloud) -> None:
@@ -184,7 +184,7 @@ def hosts(cloud: Cloud) -> Cloud:
 
 
 def test_services_are_listed_with_their_state(hosts: Cloud) -> None:
-    services = {one["host"]: one for one in hosts.get("/v2.1/os-services")["services"]}
+    services = {service["host"]: service for service in hosts.get("/v2.1/os-services")["services"]}
     assert {host: one["state"] for host, one in services.items()} == {
         "up": "up",
         "disabled": "up",
@@ -200,8 +200,8 @@ def test_services_are_listed_with_their_state(hosts: Cloud) -> None:
     assert services["unheard"]["updated_at"] is None
     assert datetime.fromisoformat(services["up"]["updated_at"])
     assert (services["up"]["zone"], services["controller"]["zone"]) == ("nova", "internal")
-    assert [one["id"] for one in hosts.get("/v2.1/os-services?binary=nova-conductor")["services"]] == [7]
-    assert [one["id"] for one in hosts.get("/v2.1/os-services?host=up")["services"]] == [1]
+    assert [service["id"] for service in hosts.get("/v2.1/os-services?binary=nova-conductor")["services"]] == [7]
+    assert [service["id"] for service in hosts.get("/v2.1/os-services?host=up")["services"]] == [1]
 
 
 def test_services_that_fell_silent_together_are_in_doubt(cloud: Cloud) -> None:
@@ -212,7 +212,7 @@ def test_services_that_fell_silent_together_are_in_doubt(cloud: Cloud) -> None:
     cloud.conductor.add(models.Heartbeat(service_id=99, last_seen=now))
     cloud.conductor.add(*(models.Heartbeat(service_id=number, last_seen=now - 90) for number in computes))
     services = cloud.get("/v2.1/os-services", **ALL_FIELDS)["services"]
-    shown = {(one["binary"], one["state"], one["in_doubt"]) for one in services}
+    shown = {(service["binary"], service["state"], service["in_doubt"]) for service in services}
     assert shown == {("minova-conductor", "up", False), ("minova-compute", "up", True)}
 
 
@@ -252,8 +252,8 @@ def test_a_switch_that_there_is_not(hosts: Cloud, action: str, more: dict[str, A
 def test_service_is_deleted_with_its_hypervisor(hosts: Cloud) -> None:
     status, _ = hosts.ask("DELETE", "/v2.1/os-services/3")
     assert status == 204
-    assert 3 not in [one["id"] for one in hosts.get("/v2.1/os-services")["services"]]
-    names = [one["hypervisor_hostname"] for one in hosts.get("/v2.1/os-hypervisors")["hypervisors"]]
+    assert 3 not in [service["id"] for service in hosts.get("/v2.1/os-services")["services"]]
+    names = [hypervisor["hypervisor_hostname"] for hypervisor in hosts.get("/v2.1/os-hypervisors")["hypervisors"]]
     assert names == ["up.node", "disabled.node"]
     assert hosts.ask("DELETE", "/v2.1/os-services/3")[0] == 404
 
@@ -297,7 +297,9 @@ def test_hosts_say_how_long_they_have_been_up(hosts: Cloud) -> None:
 
 def test_newer_answers_have_the_uptime_of_hosts_that_answer(hosts: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     def shown() -> list[str | None]:
-        return [one["uptime"] for one in hosts.get("/v2.1/os-hypervisors/detail", **at("2.88"))["hypervisors"]]
+        return [
+            hypervisor["uptime"] for hypervisor in hosts.get("/v2.1/os-hypervisors/detail", **at("2.88"))["hypervisors"]
+        ]
 
     assert shown() == [UPTIME, UPTIME, None]
     hosts.consoles.uptimes["up"] = errors.PeerTooOld("The service is of an older release")
@@ -321,13 +323,20 @@ def test_hypervisors_are_paged_only_for_those_who_ask(hosts: Cloud) -> None:
     first = hosts.get("/v2.1/os-hypervisors?limit=2", **at("2.33"))
     assert len(first["hypervisors"]) == 2
     href = first["hypervisors_links"][0]["href"].removeprefix("http://localhost")
-    assert [one["hypervisor_hostname"] for one in hosts.get(href, **at("2.33"))["hypervisors"]] == ["silent.node"]
+    assert [hypervisor["hypervisor_hostname"] for hypervisor in hosts.get(href, **at("2.33"))["hypervisors"]] == [
+        "silent.node"
+    ]
     assert hosts.ask("GET", "/v2.1/os-hypervisors?marker=x", **at("2.33"))[0] == 400
 
 
 def test_statistics_count_the_enabled(hosts: Cloud) -> None:
-    found = hosts.get("/v2.1/os-hypervisors/statistics")["hypervisor_statistics"]
-    assert (found["count"], found["vcpus"], found["memory_mb"], found["vcpus_used"]) == (2, 16, 2000, 2)
+    hypervisor_statistics = hosts.get("/v2.1/os-hypervisors/statistics")["hypervisor_statistics"]
+    assert (
+        hypervisor_statistics["count"],
+        hypervisor_statistics["vcpus"],
+        hypervisor_statistics["memory_mb"],
+        hypervisor_statistics["vcpus_used"],
+    ) == (2, 16, 2000, 2)
 
 
 def test_old_flavor_rows_are_read_with_defaults(cloud: Cloud) -> None:

@@ -29,8 +29,8 @@ def hosts(cloud: Cloud) -> Cloud:
 
 
 def names(cloud: Cloud, query: str = "") -> list[tuple[str, str, str]]:
-    found = cloud.get(f"{HOSTS}{query}")["hosts"]
-    return [(one["host_name"], one["service"], one["zone"]) for one in found]
+    hosts = cloud.get(f"{HOSTS}{query}")["hosts"]
+    return [(host["host_name"], host["service"], host["zone"]) for host in hosts]
 
 
 def test_hosts_of_a_zone_are_listed_without_those_that_are_disabled(hosts: Cloud) -> None:

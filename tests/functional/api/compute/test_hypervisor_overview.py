@@ -115,12 +115,14 @@ def test_all_that_is_on_a_hypervisor(busy: Cloud) -> None:
         }
     ]
     assert [(pool["vendor_id"], pool["count"]) for pool in shown["pci_device_pools"]] == [("8086", 3)]
-    assert [(one["address"], one["instance_uuid"]) for one in shown["pci_devices"]] == [("0000:81:00.0", "mine")]
-    assert [(one["name"], one["status"], one["vcpus"]) for one in shown["servers"]] == [
+    assert [(pci_device["address"], pci_device["instance_uuid"]) for pci_device in shown["pci_devices"]] == [
+        ("0000:81:00.0", "mine")
+    ]
+    assert [(server["name"], server["status"], server["vcpus"]) for server in shown["servers"]] == [
         ("here", "ACTIVE", 1),
         ("going", "RESIZE", 1),
     ]
-    assert [(one["server_id"], one["dest_node"]) for one in shown["moves"]] == [
+    assert [(move["server_id"], move["dest_node"]) for move in shown["moves"]] == [
         (shown["servers"][1]["id"], "silent.node")
     ]
     assert shown["last_audit"] == {"audited_at": "2026-11-21T12:30:00Z", **builtins(FOUND)}
@@ -169,13 +171,13 @@ def test_bridges_and_ports_of_a_hypervisor(hosts: Cloud) -> None:
     shown = hosts.get("/v2.1/os-hypervisors/1/overview")["overview"]
     assert shown["bridges"] == {"dc1.7": "br7"}
     assert [
-        (one["server_id"], one["network_name"], one["network_type"], one["segment"], one["fixed_ips"])
-        for one in shown["ports"]
+        (port["server_id"], port["network_name"], port["network_type"], port["segment"], port["fixed_ips"])
+        for port in shown["ports"]
     ] == [
         (server, "front", "vlan", "dc1.7", ["10.0.0.2"]),
         (server, "back", "local", None, ["10.1.0.2"]),
     ]
-    assert all(one["mac_address"].startswith("fa:16:3e") for one in shown["ports"])
+    assert all(port["mac_address"].startswith("fa:16:3e") for port in shown["ports"])
 
 
 def test_the_last_audits_of_all(busy: Cloud) -> None:

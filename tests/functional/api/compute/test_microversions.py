@@ -30,10 +30,10 @@ FIELDS = [
 
 @pytest.fixture
 def server(stocked: Cloud) -> str:
-    made = stocked.make_server()["id"]
-    stocked.conductor.edit(made, host="h1", node="n1", vm_state="active", task_state=None, power_state=1)
+    server_id = stocked.make_server()["id"]
+    stocked.conductor.edit(server_id, host="h1", node="n1", vm_state="active", task_state=None, power_state=1)
     stocked.conductor.add(service(1, "h1"))
-    return f"{SERVERS}/{made}"
+    return f"{SERVERS}/{server_id}"
 
 
 @pytest.mark.parametrize(("before", "since", "field"), FIELDS)
@@ -77,11 +77,11 @@ def test_the_flavor_is_embedded_from_2_47_on(stocked: Cloud, server: str) -> Non
     [(False, False, "UNKNOWN"), (True, False, "MAINTENANCE"), (False, True, "DOWN"), (True, True, "DOWN")],
 )
 def test_the_status_of_the_host(stocked: Cloud, disabled: bool, forced_down: bool, expected: str) -> None:
-    made = stocked.make_server()["id"]
-    assert stocked.get(f"{SERVERS}/{made}", **at("2.16"))["server"]["host_status"] == ""
+    server_id = stocked.make_server()["id"]
+    assert stocked.get(f"{SERVERS}/{server_id}", **at("2.16"))["server"]["host_status"] == ""
     stocked.conductor.add(service(1, "h1", disabled=disabled, forced_down=forced_down))
-    stocked.conductor.edit(made, host="h1")
-    assert stocked.get(f"{SERVERS}/{made}", **at("2.16"))["server"]["host_status"] == expected
+    stocked.conductor.edit(server_id, host="h1")
+    assert stocked.get(f"{SERVERS}/{server_id}", **at("2.16"))["server"]["host_status"] == expected
 
 
 # (field, its value, the last version that refuses it, the first that takes it)
@@ -218,8 +218,8 @@ def test_servers_are_found_by_tags(stocked: Cloud, query: str, expected: str) ->
     for name, tags in (("a", ["red", "big"]), ("b", ["red"]), ("c", ["old"]), ("d", [])):
         body = {"server": {**stocked.server, "name": name, "networks": "none", "tags": tags}}
         assert stocked.ask("POST", SERVERS, body, **at("2.52"))[0] == 202
-    found = stocked.get(f"{SERVERS}?{query}&sort_key=display_name&sort_dir=asc", **at("2.26"))["servers"]
-    assert "".join(each["name"] for each in found) == expected
+    servers = stocked.get(f"{SERVERS}?{query}&sort_key=display_name&sort_dir=asc", **at("2.26"))["servers"]
+    assert "".join(each["name"] for each in servers) == expected
     assert len(stocked.get(f"{SERVERS}?{query}", **at("2.25"))["servers"]) == 4
 
 
@@ -403,8 +403,8 @@ def test_key_pairs(cloud: Cloud) -> None:
 
 
 def test_flavors(cloud: Cloud) -> None:
-    made = cloud.make_flavor()
-    path = f"/v2.1/flavors/{made['id']}"
+    flavor = cloud.make_flavor()
+    path = f"/v2.1/flavors/{flavor['id']}"
 
     def fields(version: str) -> set[str]:
         return {*cloud.get(path, **at(version))["flavor"]}
@@ -504,9 +504,9 @@ def test_hypervisors(stocked: Cloud, server: str) -> None:
 
 
 def test_aggregates_quotas_and_limits(cloud: Cloud) -> None:
-    made = cloud.ask("POST", "/v2.1/os-aggregates", {"aggregate": {"name": "a"}}, **at("2.41"))[1]["aggregate"]
-    assert len(made["uuid"]) == 36
-    assert "uuid" not in cloud.get(f"/v2.1/os-aggregates/{made['id']}", **at("2.40"))["aggregate"]
+    aggregate = cloud.ask("POST", "/v2.1/os-aggregates", {"aggregate": {"name": "a"}}, **at("2.41"))[1]["aggregate"]
+    assert len(aggregate["uuid"]) == 36
+    assert "uuid" not in cloud.get(f"/v2.1/os-aggregates/{aggregate['id']}", **at("2.40"))["aggregate"]
 
     def names(path: str, key: str, version: str) -> set[str]:
         return {*cloud.get(path, **at(version))[key]}

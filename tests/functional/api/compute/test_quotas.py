@@ -93,11 +93,11 @@ def test_detail_shows_what_is_used(site: Cloud) -> None:
         site.ask("POST", "/v2.1/os-server-groups", {"server_group": {"name": "g", "policies": ["affinity"]}})[0] == 200
     )
     site.make_server()
-    found = site.get(f"{SETS}/admin/detail")["quota_set"]
-    assert found.pop("id") == "admin"
-    assert {name: row["limit"] for name, row in found.items()} == NOVA
-    assert found["instances"] == {"in_use": 1, "limit": 10, "reserved": 0}
-    assert {name: row["in_use"] for name, row in found.items() if row["in_use"]} == {
+    quota_set = site.get(f"{SETS}/admin/detail")["quota_set"]
+    assert quota_set.pop("id") == "admin"
+    assert {name: row["limit"] for name, row in quota_set.items()} == NOVA
+    assert quota_set["instances"] == {"in_use": 1, "limit": 10, "reserved": 0}
+    assert {name: row["in_use"] for name, row in quota_set.items() if row["in_use"]} == {
         "instances": 1,
         "cores": 1,
         "ram": 128,

@@ -89,7 +89,7 @@ def test_each_project_sees_its_own_and_administrators_all(cloud: Cloud) -> None:
         session.query(models.InstanceGroup).filter_by(name="b").update({"project_id": "other"})
 
     def listed(query: str = "") -> list[str]:
-        return [one["id"] for one in cloud.get(GROUPS + query)["server_groups"]]
+        return [server_group["id"] for server_group in cloud.get(GROUPS + query)["server_groups"]]
 
     assert listed() == [ids[0], ids[2]]
     assert listed("?all_projects=True") == ids

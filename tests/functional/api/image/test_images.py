@@ -324,8 +324,8 @@ def test_images_are_listed_by_pages_and_filters(cloud: Cloud) -> None:
         if "next" not in page:
             break
         page = cloud.get(page["next"])
-    assert [len(one) for one in pages] == [2, 2, 1]
-    assert len({name for one in pages for name in one}) == 5
+    assert [len(page) for page in pages] == [2, 2, 1]
+    assert len({name for page in pages for name in page}) == 5
 
 
 @pytest.mark.parametrize("query", ["limit=-1", "limit=x", "marker=none", "sort=colour", "sort=name:up", "size_min=x"])

@@ -36,7 +36,7 @@ def test_servers_are_as_secure_as_their_network(stocked: Cloud) -> None:
     subnet(stocked, blue)
     subnet(stocked, green, "10.2.0.0/24")
     server = stocked.make_server(networks=[{"uuid": blue["id"]}, {"uuid": green["id"]}])
-    ports = {one["network_id"]: one for one in listed(stocked, "port", f"device_id={server['id']}")}
+    ports = {port["network_id"]: port for port in listed(stocked, "port", f"device_id={server['id']}")}
     assert {made: one["port_security_enabled"] for made, one in ports.items()} == {blue["id"]: False, green["id"]: True}
     assert [len(ports[each["id"]]["security_groups"]) for each in (blue, green)] == [0, 1]
     stocked.ask("POST", f"{ROOT}/security-groups", {"security_group": {"name": "web"}})
@@ -47,8 +47,8 @@ def test_servers_are_as_secure_as_their_network(stocked: Cloud) -> None:
 
 def test_dhcp_options_of_a_port(cloud: Cloud) -> None:
     blue = network(cloud)
-    made = port(cloud, blue, extra_dhcp_opts=[{"opt_name": "tftp-server", "opt_value": "192.0.2.1"}])
-    assert made["extra_dhcp_opts"] == [{"opt_name": "tftp-server", "opt_value": "192.0.2.1", "ip_version": 4}]
+    new_port = port(cloud, blue, extra_dhcp_opts=[{"opt_name": "tftp-server", "opt_value": "192.0.2.1"}])
+    assert new_port["extra_dhcp_opts"] == [{"opt_name": "tftp-server", "opt_value": "192.0.2.1", "ip_version": 4}]
     changes = [
         {"opt_name": "bootfile-name", "opt_value": "pxelinux.0"},
         {"opt_name": "150", "opt_value": "192.0.2.9", "ip_version": 4},
@@ -56,12 +56,12 @@ def test_dhcp_options_of_a_port(cloud: Cloud) -> None:
         {"opt_name": "tftp-server", "opt_value": None},
         {"opt_name": "router", "opt_value": ""},
     ]
-    status, changed = put(cloud, "port", made, extra_dhcp_opts=changes)
-    assert (status, [one["opt_name"] for one in changed["extra_dhcp_opts"]]) == (
+    status, changed = put(cloud, "port", new_port, extra_dhcp_opts=changes)
+    assert (status, [extra_dhcp_opt["opt_name"] for extra_dhcp_opt in changed["extra_dhcp_opts"]]) == (
         200,
         ["150", "bootfile-name", "dns-server", "router"],
     )
-    assert put(cloud, "port", made, name="x")[1]["extra_dhcp_opts"] == changed["extra_dhcp_opts"]
+    assert put(cloud, "port", new_port, name="x")[1]["extra_dhcp_opts"] == changed["extra_dhcp_opts"]
     assert port(cloud, blue, extra_dhcp_opts=None)["extra_dhcp_opts"] == []
 
 
@@ -89,8 +89,8 @@ def test_dhcp_option_that_cannot_be_served_is_refused(cloud: Cloud, option: Json
 def test_hosts_get_the_dhcp_options(stocked: Cloud) -> None:
     blue = network(stocked)
     subnet(stocked, blue)
-    made = port(stocked, blue, extra_dhcp_opts=[{"opt_name": "bootfile-name", "opt_value": "a"}])
-    server = stocked.make_server(networks=[{"port": made["id"]}])
+    new_port = port(stocked, blue, extra_dhcp_opts=[{"opt_name": "bootfile-name", "opt_value": "a"}])
+    server = stocked.make_server(networks=[{"port": new_port["id"]}])
     with stocked.db.read() as session:
         (vif,) = vifs.of_instances(session, [server["id"]])[server["id"]]
     assert vif.extra_dhcp_opts == (DhcpOption(opt_name="bootfile-name", opt_value="a"),)
@@ -108,7 +108,7 @@ def test_subnet_for_ports_of_some_owners(cloud: Cloud) -> None:
     assert addresses(port(cloud, blue)) == ["10.2.0.2"]
     bodies = [{"network_id": blue["id"], "device_owner": owner} for owner in ("compute:nova", "", "compute:nova")]
     _, answer = cloud.ask("POST", f"{ROOT}/ports", {"ports": bodies})
-    assert [addresses(one) for one in answer["ports"]] == [["10.1.0.3"], ["10.2.0.3"], ["10.1.0.4"]]
+    assert [addresses(port) for port in answer["ports"]] == [["10.1.0.3"], ["10.2.0.3"], ["10.1.0.4"]]
     assert put(cloud, "subnet", front, service_types=[])[1]["service_types"] == []
     assert put(cloud, "subnet", back, service_types=["elephant"])[0] == 400
     assert (
@@ -117,8 +117,10 @@ def test_subnet_for_ports_of_some_owners(cloud: Cloud) -> None:
 
 
 def test_what_administrators_see_of_a_port(cloud: Cloud) -> None:
-    made = port(cloud, network(cloud), **{"binding:vnic_type": "normal", "binding:profile": {}, "binding:host_id": "h"})
-    shown = {name: value for name, value in made.items() if name.startswith("binding:")}
+    new_port = port(
+        cloud, network(cloud), **{"binding:vnic_type": "normal", "binding:profile": {}, "binding:host_id": "h"}
+    )
+    shown = {name: value for name, value in new_port.items() if name.startswith("binding:")}
     assert shown == {
         "binding:vnic_type": "normal",
         "binding:host_id": "h",
@@ -191,19 +193,19 @@ def test_filters_that_a_listing_does_not_have_are_refused_as_in_neutron(cloud: C
 
 
 def test_listings_have_the_filters_of_neutron(cloud: Cloud) -> None:
-    made = network(cloud)
-    subnet(cloud, made)
+    new_network = network(cloud)
+    subnet(cloud, new_network)
     group = make(cloud, "security_group", name="web")["id"]
-    secured = port(cloud, made, security_groups=[group])
-    port(cloud, made, security_groups=[])
+    secured = port(cloud, new_network, security_groups=[group])
+    port(cloud, new_network, security_groups=[])
     ends = {"port_range_min": 22, "port_range_max": 23}
     make(cloud, "security_group_rule", security_group_id=group, direction="ingress", protocol="tcp", **ends)
 
     def count(kind: str, query: str) -> int:
         return len(listed(cloud, kind, query))
 
-    assert [one["id"] for one in listed(cloud, "port", f"security_groups={group}")] == [secured["id"]]
-    assert count("port", f"security_groups={made['id']}") == 0
+    assert [port["id"] for port in listed(cloud, "port", f"security_groups={group}")] == [secured["id"]]
+    assert count("port", f"security_groups={new_network['id']}") == 0
     assert [count("security_group_rule", f"port_range_max={number}") for number in (22, 23)] == [0, 1]
     assert (count("security_group", "shared=False&name=web"), count("security_group", "shared=True")) == (1, 0)
     assert (count("subnet", "shared=False"), count("subnet", "shared=True")) == (1, 0)

@@ -25,7 +25,7 @@ def made(cloud: Cloud, kind: str, *several: Json) -> list[Json]:
 
 
 def groups(cloud: Cloud) -> list[str]:
-    return sorted(one["name"] for one in cloud.get(f"{ROOT}/security-groups")["security_groups"])
+    return sorted(security_group["name"] for security_group in cloud.get(f"{ROOT}/security-groups")["security_groups"])
 
 
 def test_networks_subnets_and_ports(cloud: Cloud) -> None:
@@ -36,10 +36,10 @@ def test_networks_subnets_and_ports(cloud: Cloud) -> None:
     assert [one["cidr"] for one in made(cloud, "subnet", *bodies)] == [cidr for _, cidr in ranges]
     fixed = {"network_id": green["id"], "fixed_ips": [{"ip_address": "10.3.0.9"}]}
     ports = made(cloud, "port", {"network_id": blue["id"]}, fixed, {"network_id": blue["id"], "name": "c"})
-    assert [one["network_id"] for one in ports] == [blue["id"], green["id"], blue["id"]]
-    assert [one["fixed_ips"][0]["ip_address"] for one in ports] == ["10.1.0.2", "10.3.0.9", "10.1.0.3"]
-    assert [one["id"] for one in listed(cloud, "port")] == [one["id"] for one in ports]
-    assert [one["id"] for one in listed(cloud, "network")] == [blue["id"], green["id"]]
+    assert [port["network_id"] for port in ports] == [blue["id"], green["id"], blue["id"]]
+    assert [port["fixed_ips"][0]["ip_address"] for port in ports] == ["10.1.0.2", "10.3.0.9", "10.1.0.3"]
+    assert [port["id"] for port in listed(cloud, "port")] == [port["id"] for port in ports]
+    assert [network["id"] for network in listed(cloud, "network")] == [blue["id"], green["id"]]
 
 
 def test_security_groups_and_rules(cloud: Cloud) -> None:
@@ -49,7 +49,7 @@ def test_security_groups_and_rules(cloud: Cloud) -> None:
     ssh |= {"port_range_max": 22}
     from_web = {"security_group_id": back["id"], "direction": "ingress", "remote_group_id": web["id"]}
     rules = made(cloud, "security_group_rule", ssh, from_web, {**ssh, "port_range_min": 21})
-    assert [one["port_range_min"] for one in rules] == [22, None, 21]
+    assert [rule["port_range_min"] for rule in rules] == [22, None, 21]
     assert rules[1]["remote_group_id"] == web["id"]
     shown = cloud.get(f"{ROOT}/security-groups/{web['id']}")["security_group"]["security_group_rules"]
     assert [one["id"] for one in shown[2:]] == [rules[0]["id"], rules[2]["id"]]
@@ -74,8 +74,8 @@ def test_one_that_fails_makes_none(cloud: Cloud) -> None:
     status, answer = ask(cloud, "security_group_rule", {**ssh, "protocol": "udp"}, ssh)
     assert (status, answer["NeutronError"]["type"]) == (409, "SecurityGroupRuleExists")
     assert ask(cloud, "security_group", {"name": "one"}, {"name": "default"})[0] == 409
-    assert [one["name"] for one in listed(cloud, "network")] == ["blue"]
-    assert [one["cidr"] for one in listed(cloud, "subnet")] == ["10.1.0.0/24"]
+    assert [network["name"] for network in listed(cloud, "network")] == ["blue"]
+    assert [subnet["cidr"] for subnet in listed(cloud, "subnet")] == ["10.1.0.0/24"]
     assert listed(cloud, "port") == []
     assert groups(cloud) == ["default", "web"]
     assert len(cloud.get(f"{ROOT}/security-groups/{web['id']}")["security_group"]["security_group_rules"]) == 3

@@ -54,7 +54,7 @@ def test_version_resources_and_extensions_are_found(cloud: Cloud) -> None:
         (version,) = cloud.get(path)["versions"]
         assert (version["id"], version["status"]) == ("v2.0", "CURRENT")
         assert version["links"][0]["href"] == "http://localhost/network/v2.0/"
-    assert [one["collection"] for one in cloud.get("/network/v2.0")["resources"]] == [
+    assert [resource["collection"] for resource in cloud.get("/network/v2.0")["resources"]] == [
         "networks",
         "subnets",
         "subnetpools",
@@ -63,15 +63,15 @@ def test_version_resources_and_extensions_are_found(cloud: Cloud) -> None:
         "security_group_rules",
         "address_groups",
     ]
-    aliases = {one["alias"] for one in cloud.get("/network/v2.0/extensions")["extensions"]}
+    aliases = {extension["alias"] for extension in cloud.get("/network/v2.0/extensions")["extensions"]}
     assert {"provider", "pagination"} <= aliases
     assert cloud.get("/network/v2.0/extensions/provider")["extension"]["alias"] == "provider"
     assert cloud.ask("GET", "/network/v2.0/extensions/router")[0] == 404
 
 
 def test_new_network_has_neutrons_attributes(cloud: Cloud) -> None:
-    made = network(cloud, name="blue", description="of the tests")
-    assert made == made | {
+    new_network = network(cloud, name="blue", description="of the tests")
+    assert new_network == new_network | {
         "name": "blue",
         "description": "of the tests",
         "project_id": "admin",
@@ -88,13 +88,13 @@ def test_new_network_has_neutrons_attributes(cloud: Cloud) -> None:
         "provider:segmentation_id": None,
         "minova:reachable": False,
     }
-    assert cloud.get(f"/network/v2.0/networks/{made['id']}")["network"] == made
-    assert listed(cloud, "network") == [made]
+    assert cloud.get(f"/network/v2.0/networks/{new_network['id']}")["network"] == new_network
+    assert listed(cloud, "network") == [new_network]
 
 
 def test_network_changes_and_goes(cloud: Cloud) -> None:
-    made = network(cloud, name="blue")
-    path = f"/network/v2.0/networks/{made['id']}"
+    new_network = network(cloud, name="blue")
+    path = f"/network/v2.0/networks/{new_network['id']}"
     status, answer = cloud.ask("PUT", path, {"network": {"name": "green", "mtu": 1400, "shared": True}})
     assert (status, answer["network"]["name"], answer["network"]["mtu"]) == (200, "green", 1400)
     assert answer["network"]["revision_number"] == 2
@@ -105,9 +105,9 @@ def test_network_changes_and_goes(cloud: Cloud) -> None:
 
 
 def test_administrators_let_hosts_reach_a_network(cloud: Cloud) -> None:
-    made = network(cloud, **{"minova:reachable": True})
-    path = f"/network/v2.0/networks/{made['id']}"
-    assert made["minova:reachable"]
+    new_network = network(cloud, **{"minova:reachable": True})
+    path = f"/network/v2.0/networks/{new_network['id']}"
+    assert new_network["minova:reachable"]
     for reachable in (False, True):
         cloud.ask("PUT", path, {"network": {"minova:reachable": reachable}})
         assert cloud.get(path)["network"]["minova:reachable"] is reachable
@@ -117,8 +117,8 @@ def test_administrators_let_hosts_reach_a_network(cloud: Cloud) -> None:
 
 
 def test_change_that_is_overtaken_is_made_again(cloud: Cloud) -> None:
-    made = network(cloud, name="blue")
-    path = f"/network/v2.0/networks/{made['id']}"
+    new_network = network(cloud, name="blue")
+    path = f"/network/v2.0/networks/{new_network['id']}"
     overtaken: list[str] = []
 
     def overtake(method: str) -> None:
@@ -135,9 +135,9 @@ def test_change_that_is_overtaken_is_made_again(cloud: Cloud) -> None:
 def test_stale_change_is_refused_by_the_conductor(cloud: Cloud) -> None:
     from minova.db.networks import networks  # noqa: PLC0415 - only this test asks the database
 
-    made = network(cloud, name="blue")
+    new_network = network(cloud, name="blue")
     with cloud.db.read() as session:
-        known = networks.find(session, made["id"])
+        known = networks.find(session, new_network["id"])
     assert known is not None
     cloud.conductor.update_network(RequestContext(request_id="req-1"), network=known)
     with pytest.raises(errors.RevisionNumberConstraintFailed):
@@ -191,9 +191,13 @@ def test_network_that_cannot_be_is_refused_with_its_field(cloud: Cloud, values: 
 
 def test_subnet_has_a_gateway_and_pools_by_default(cloud: Cloud) -> None:
     blue = network(cloud)
-    made = subnet(cloud, blue, "10.1.0.7/24")
-    assert (made["cidr"], made["gateway_ip"], made["enable_dhcp"]) == ("10.1.0.0/24", "10.1.0.1", True)
-    assert made["allocation_pools"] == [{"start": "10.1.0.2", "end": "10.1.0.254"}]
+    new_subnet = subnet(cloud, blue, "10.1.0.7/24")
+    assert (new_subnet["cidr"], new_subnet["gateway_ip"], new_subnet["enable_dhcp"]) == (
+        "10.1.0.0/24",
+        "10.1.0.1",
+        True,
+    )
+    assert new_subnet["allocation_pools"] == [{"start": "10.1.0.2", "end": "10.1.0.254"}]
     six = subnet(cloud, blue, "2001:db8:1::/64")
     assert six["gateway_ip"] == "2001:db8:1::1"
     assert six["allocation_pools"] == [{"start": "2001:db8:1::2", "end": "2001:db8:1:0:ffff:ffff:ffff:ffff"}]
@@ -205,7 +209,7 @@ def test_subnet_has_a_gateway_and_pools_by_default(cloud: Cloud) -> None:
     none = subnet(cloud, blue, "10.3.0.0/29", gateway_ip=None)
     assert (none["gateway_ip"], none["allocation_pools"]) == (None, [{"start": "10.3.0.1", "end": "10.3.0.6"}])
     assert cloud.get(f"/network/v2.0/networks/{blue['id']}")["network"]["subnets"] == [
-        one["id"] for one in (made, six, middle, none)
+        one["id"] for one in (new_subnet, six, middle, none)
     ]
 
 
@@ -288,7 +292,7 @@ def test_ports_have_the_addresses_that_their_guests_make(cloud: Cloud) -> None:
     on = network(cloud)
     subnet(cloud, on)
     early = port(cloud, on, mac_address="fa:16:3e:00:00:01")
-    made = subnet(cloud, on, "fd00::/64", ipv6_address_mode="slaac", ipv6_ra_mode="slaac")
+    new_subnet = subnet(cloud, on, "fd00::/64", ipv6_address_mode="slaac", ipv6_ra_mode="slaac")
     given = subnet(cloud, on, "fd01::/64", ipv6_address_mode="dhcpv6-stateful", ipv6_ra_mode="dhcpv6-stateful")
     shown = cloud.get(f"/network/v2.0/ports/{early['id']}")["port"]
     assert addresses(shown) == ["10.1.0.2", "fd00::f816:3eff:fe00:1"]
@@ -296,7 +300,7 @@ def test_ports_have_the_addresses_that_their_guests_make(cloud: Cloud) -> None:
     assert addresses(both) == ["10.1.0.3", "fd00::f816:3eff:fe00:2", "fd01::2"]
     fixed = port(cloud, on, mac_address="fa:16:3e:00:00:03", fixed_ips=[{"ip_address": "10.1.0.9"}])
     assert addresses(fixed) == ["10.1.0.9", "fd00::f816:3eff:fe00:3"]
-    asked = port(cloud, on, mac_address="fa:16:3e:00:00:04", fixed_ips=[{"subnet_id": made["id"]}])
+    asked = port(cloud, on, mac_address="fa:16:3e:00:00:04", fixed_ips=[{"subnet_id": new_subnet["id"]}])
     assert addresses(asked) == ["fd00::f816:3eff:fe00:4"]
     status, kind, message = refused(cloud, "port", network_id=on["id"], fixed_ips=[{"ip_address": "fd00::9"}])
     assert (status, kind) == (400, "AllocationOnAutoAddressSubnet"), message
@@ -307,21 +311,21 @@ def test_ports_have_the_addresses_that_their_guests_make(cloud: Cloud) -> None:
     status, again = cloud.ask("PUT", path, {"port": {"fixed_ips": changed["port"]["fixed_ips"]}})
     assert addresses(again["port"]) == addresses(changed["port"]), status
     # Ports do not keep such a subnet; others do.
-    assert cloud.ask("DELETE", f"/network/v2.0/subnets/{made['id']}")[0] == 204
+    assert cloud.ask("DELETE", f"/network/v2.0/subnets/{new_subnet['id']}")[0] == 204
     assert addresses(cloud.get(path)["port"]) == ["10.1.0.3", "fd01::2"]
     assert cloud.ask("DELETE", f"/network/v2.0/subnets/{given['id']}")[0] == 409
 
 
 def test_advertised_subnet_stays_with_dhcp(cloud: Cloud) -> None:
-    made = subnet(cloud, network(cloud), "fd00::/64", ipv6_ra_mode="slaac")
-    status, answer = cloud.ask("PUT", f"/network/v2.0/subnets/{made['id']}", {"subnet": {"enable_dhcp": False}})
+    new_subnet = subnet(cloud, network(cloud), "fd00::/64", ipv6_ra_mode="slaac")
+    status, answer = cloud.ask("PUT", f"/network/v2.0/subnets/{new_subnet['id']}", {"subnet": {"enable_dhcp": False}})
     assert (status, answer["NeutronError"]["type"]) == (400, "HTTPBadRequest")
 
 
 def test_subnet_changes(cloud: Cloud) -> None:
     blue = network(cloud)
-    made = subnet(cloud, blue)
-    path = f"/network/v2.0/subnets/{made['id']}"
+    new_subnet = subnet(cloud, blue)
+    path = f"/network/v2.0/subnets/{new_subnet['id']}"
     changes = {
         "name": "front",
         "dns_nameservers": ["9.9.9.9"],
@@ -344,11 +348,11 @@ def test_subnet_changes(cloud: Cloud) -> None:
 
 def test_what_is_in_use_is_not_deleted(cloud: Cloud) -> None:
     blue = network(cloud)
-    made = subnet(cloud, blue)
+    new_subnet = subnet(cloud, blue)
     used = port(cloud, blue)
     status, answer = cloud.ask("DELETE", f"/network/v2.0/networks/{blue['id']}")
     assert (status, answer["NeutronError"]["type"]) == (409, "NetworkInUse")
-    status, answer = cloud.ask("DELETE", f"/network/v2.0/subnets/{made['id']}")
+    status, answer = cloud.ask("DELETE", f"/network/v2.0/subnets/{new_subnet['id']}")
     assert (status, answer["NeutronError"]["type"]) == (409, "SubnetInUse")
     assert cloud.ask("DELETE", f"/network/v2.0/ports/{used['id']}")[0] == 204
     # With its subnets, as Neutron does.
@@ -359,13 +363,13 @@ def test_what_is_in_use_is_not_deleted(cloud: Cloud) -> None:
 def test_port_has_an_address_of_each_version_and_a_mac(cloud: Cloud) -> None:
     blue = network(cloud)
     four, six = subnet(cloud, blue), subnet(cloud, blue, "2001:db8:1::/64")
-    made = port(cloud, blue, name="front")
-    assert made["fixed_ips"] == [
+    new_port = port(cloud, blue, name="front")
+    assert new_port["fixed_ips"] == [
         {"subnet_id": four["id"], "ip_address": "10.1.0.2"},
         {"subnet_id": six["id"], "ip_address": "2001:db8:1::2"},
     ]
-    assert made["mac_address"].startswith("fa:16:3e:")
-    assert (made["status"], made["device_id"], made["binding:host_id"]) == ("DOWN", "", "")
+    assert new_port["mac_address"].startswith("fa:16:3e:")
+    assert (new_port["status"], new_port["device_id"], new_port["binding:host_id"]) == ("DOWN", "", "")
     assert addresses(port(cloud, blue, fixed_ips=[])) == []
     assert addresses(port(cloud, blue, fixed_ips=[{"subnet_id": four["id"]}])) == ["10.1.0.3"]
     # On a network without subnets.
@@ -423,8 +427,8 @@ def test_port_that_cannot_be_is_refused(cloud: Cloud, values: Json, status: int,
 def test_port_changes_its_addresses(cloud: Cloud) -> None:
     blue = network(cloud)
     subnet(cloud, blue)
-    made = port(cloud, blue)
-    path = f"/network/v2.0/ports/{made['id']}"
+    new_port = port(cloud, blue)
+    path = f"/network/v2.0/ports/{new_port['id']}"
     both = [{"ip_address": "10.1.0.2"}, {"ip_address": "10.1.0.40"}]
     status, answer = cloud.ask("PUT", path, {"port": {"fixed_ips": both, "name": "front"}})
     assert (status, addresses(answer["port"])) == (200, ["10.1.0.2", "10.1.0.40"])
@@ -445,30 +449,30 @@ def test_listings_are_filtered_and_paged(cloud: Cloud) -> None:
     four = subnet(cloud, blue)
     made = [port(cloud, blue, name=f"p{number}", device_id=f"d{number}") for number in range(5)]
     port(cloud, green, name="p9")
-    assert [one["name"] for one in listed(cloud, "network", "name=blue&name=red")] == ["blue"]
-    assert [one["name"] for one in listed(cloud, "network", f"id={green['id']}")] == ["green"]
-    assert [one["name"] for one in listed(cloud, "network", "mtu=1400")] == ["green"]
+    assert [network["name"] for network in listed(cloud, "network", "name=blue&name=red")] == ["blue"]
+    assert [network["name"] for network in listed(cloud, "network", f"id={green['id']}")] == ["green"]
+    assert [network["name"] for network in listed(cloud, "network", "mtu=1400")] == ["green"]
     assert listed(cloud, "network", "shared=True") == listed(cloud, "network", "router:external=True") == []
     assert listed(cloud, "network", "status=DOWN") == []
     assert listed(cloud, "network", "name=blue&fields=id&fields=mtu") == [{"id": blue["id"], "mtu": 1500}]
     assert len(listed(cloud, "port", f"network_id={blue['id']}")) == 5
-    assert [one["name"] for one in listed(cloud, "port", "device_id=d3")] == ["p3"]
-    assert [one["name"] for one in listed(cloud, "port", "fixed_ips=ip_address%3D10.1.0.3")] == ["p1"]
+    assert [port["name"] for port in listed(cloud, "port", "device_id=d3")] == ["p3"]
+    assert [port["name"] for port in listed(cloud, "port", "fixed_ips=ip_address%3D10.1.0.3")] == ["p1"]
     assert len(listed(cloud, "port", f"fixed_ips=subnet_id%3D{four['id']}")) == 5
     mac = made[2]["mac_address"].upper()
-    assert [one["name"] for one in listed(cloud, "port", f"mac_address={mac}")] == ["p2"]
-    assert [one["cidr"] for one in listed(cloud, "subnet", "ip_version=4")] == ["10.1.0.0/24"]
+    assert [port["name"] for port in listed(cloud, "port", f"mac_address={mac}")] == ["p2"]
+    assert [subnet["cidr"] for subnet in listed(cloud, "subnet", "ip_version=4")] == ["10.1.0.0/24"]
 
     names, path = [], "/network/v2.0/ports?limit=2"
     while path:
         page = cloud.get(path.partition("?")[0], query_string=path.partition("?")[2])
-        names.append([one["name"] for one in page["ports"]])
+        names.append([port["name"] for port in page["ports"]])
         links = {link["rel"]: link["href"] for link in page.get("ports_links", [])}
         last, path = page, links.get("next", "").removeprefix("http://localhost")
     assert names == [["p0", "p1"], ["p2", "p3"], ["p4", "p9"]]
     back = {link["rel"]: link["href"] for link in last["ports_links"]}["previous"].partition("?")[2]
     before = cloud.get("/network/v2.0/ports", query_string=back)
-    assert [one["name"] for one in before["ports"]] == ["p2", "p3"]
+    assert [port["name"] for port in before["ports"]] == ["p2", "p3"]
     assert cloud.ask("GET", "/network/v2.0/ports", query_string=f"marker={UNKNOWN}")[0] == 400
     assert cloud.ask("GET", "/network/v2.0/ports", query_string="fixed_ips=colour%3Dblue")[0] == 400
 
@@ -482,7 +486,7 @@ def test_quotas_limit_networks_subnets_and_ports(cloud: Cloud) -> None:
     )
     blue = network(cloud)
     assert refused(cloud, "network")[0] == 403
-    made = subnet(cloud, blue)
+    new_subnet = subnet(cloud, blue)
     assert refused(cloud, "subnet", network_id=blue["id"], cidr="10.2.0.0/24", ip_version=4)[0] == 403
     used = port(cloud, blue)
     status, _, message = refused(cloud, "port", network_id=blue["id"])
@@ -490,7 +494,7 @@ def test_quotas_limit_networks_subnets_and_ports(cloud: Cloud) -> None:
     # What is deleted counts no longer.
     assert cloud.ask("DELETE", f"/network/v2.0/ports/{used['id']}")[0] == 204
     port(cloud, blue, fixed_ips=[])
-    assert cloud.ask("DELETE", f"/network/v2.0/subnets/{made['id']}")[0] == 204
+    assert cloud.ask("DELETE", f"/network/v2.0/subnets/{new_subnet['id']}")[0] == 204
     subnet(cloud, blue)
 
 

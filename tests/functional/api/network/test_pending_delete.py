@@ -62,9 +62,9 @@ def deleted(cloud: Cloud, kind: str, made: dict[str, Json]) -> tuple[int, str]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_guest_that_lets_go_is_waited_for(cloud: Cloud, clock: Clock, kind: str) -> None:
     made = made_of(cloud)
-    one = port(cloud, made["network"], security_groups=[made["security-group"]["id"]])
-    mark_pending_delete(cloud, one)
-    clock.looked = lambda: let_go(cloud, one) if clock.looks == 3 else None
+    new_port = port(cloud, made["network"], security_groups=[made["security-group"]["id"]])
+    mark_pending_delete(cloud, new_port)
+    clock.looked = lambda: let_go(cloud, new_port) if clock.looks == 3 else None
     assert deleted(cloud, kind, made) == (204, "")
     assert clock.looks == 3
 
@@ -72,8 +72,8 @@ def test_guest_that_lets_go_is_waited_for(cloud: Cloud, clock: Clock, kind: str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_guest_that_keeps_it_is_not_waited_for_without_end(cloud: Cloud, clock: Clock, kind: str) -> None:
     made = made_of(cloud)
-    one = port(cloud, made["network"], security_groups=[made["security-group"]["id"]])
-    mark_pending_delete(cloud, one)
+    new_port = port(cloud, made["network"], security_groups=[made["security-group"]["id"]])
+    mark_pending_delete(cloud, new_port)
     status, error = deleted(cloud, kind, made)
     assert (status, error.endswith("InUse")) == (409, True)
     assert clock.now == pytest.approx(removal.PATIENCE, abs=2 * removal.LOOK)

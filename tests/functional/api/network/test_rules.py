@@ -25,10 +25,19 @@ def test_range_is_shown_as_it_was_given(cloud: Cloud) -> None:
         ("10.8.0.0/16", "10.8.0.0/16", "10.8.0.0/16"),
     ):
         status, answer = rule(cloud, group, remote_ip_prefix=given)
-        made = answer["security_group_rule"]
-        assert (status, made["remote_ip_prefix"], made["normalized_cidr"]) == (201, shown, network_of_it)
-    made = rule(cloud, group, remote_ip_prefix="2001:DB8::5/64", ethertype="IPv6")[1]["security_group_rule"]
-    assert (made["remote_ip_prefix"], made["normalized_cidr"]) == ("2001:db8::5/64", "2001:db8::/64")
+        security_group_rule = answer["security_group_rule"]
+        assert (status, security_group_rule["remote_ip_prefix"], security_group_rule["normalized_cidr"]) == (
+            201,
+            shown,
+            network_of_it,
+        )
+    security_group_rule = rule(cloud, group, remote_ip_prefix="2001:DB8::5/64", ethertype="IPv6")[1][
+        "security_group_rule"
+    ]
+    assert (security_group_rule["remote_ip_prefix"], security_group_rule["normalized_cidr"]) == (
+        "2001:db8::5/64",
+        "2001:db8::/64",
+    )
     assert rule(cloud, group, remote_ip_prefix="10.2.3.0/24")[0] == 409, "the same range"
     for wrong in ("10.0.0.0/33", "x", "fe80::1%eth0/64", "2001:db8::/64"):
         assert rule(cloud, group, remote_ip_prefix=wrong)[0] == 400
@@ -38,8 +47,8 @@ def test_hosts_get_the_range_without_bits_of_a_host(stocked: Cloud) -> None:
     group, blue = web(stocked), network(stocked)
     subnet(stocked, blue)
     assert rule(stocked, group, remote_ip_prefix="10.2.3.124/24")[0] == 201
-    made = port(stocked, blue, security_groups=[group])
-    server = stocked.make_server(networks=[{"port": made["id"]}])["id"]
+    new_port = port(stocked, blue, security_groups=[group])
+    server = stocked.make_server(networks=[{"port": new_port["id"]}])["id"]
     with stocked.db.read() as session:
         (vif,) = vifs.of_instances(session, [server], rules=True)[server]
     assert ("10.2.3.0/24",) in [each.remotes for each in vif.rules or ()]

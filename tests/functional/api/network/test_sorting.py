@@ -88,11 +88,11 @@ def test_two_keys_and_pages_backwards(cloud: Cloud) -> None:
     for name, mtu in (("b", 1400), ("a", 1400), ("b", 1300), ("a", 1300), ("c", 1400)):
         network(cloud, name=name, mtu=mtu)
     query = "sort_key=name&sort_dir=desc&sort_key=mtu&sort_dir=asc"
-    found = [(one["name"], one["mtu"]) for one in listed(cloud, "network", query)]
+    found = [(network["name"], network["mtu"]) for network in listed(cloud, "network", query)]
     assert found == [("c", 1400), ("b", 1300), ("b", 1400), ("a", 1300), ("a", 1400)]
-    ids = [one["id"] for one in listed(cloud, "network", query)]
+    ids = [network["id"] for network in listed(cloud, "network", query)]
     backwards = cloud.get(f"{ROOT}/networks?{query}&limit=2&page_reverse=True&marker={ids[4]}")
-    assert [one["id"] for one in backwards["networks"]] == ids[2:4]
+    assert [network["id"] for network in backwards["networks"]] == ids[2:4]
     assert {link["rel"] for link in backwards["networks_links"]} == {"next", "previous"}
 
 
@@ -121,4 +121,4 @@ def test_bug_many_sort_keys_keep_a_thread_and_the_database_busy(cloud: Cloud) ->
     for name in ("b", "a"):
         network(cloud, name=name)
     again = "sort_key=name&sort_dir=asc&sort_key=name&sort_dir=desc&sort_key=tenant_id&sort_dir=asc&sort_key=project_id&sort_dir=desc"
-    assert [one["name"] for one in listed(cloud, "network", again)] == ["a", "b"]
+    assert [network["name"] for network in listed(cloud, "network", again)] == ["a", "b"]

@@ -70,8 +70,8 @@ def test_tags_of_subnets_go_with_their_network(cloud: Cloud) -> None:
 def test_listings_are_filtered_by_tags(cloud: Cloud) -> None:
     tags: dict[str, list[str]] = {"a": ["red", "blue"], "b": ["red"], "c": ["Red"], "d": []}
     for name, some in tags.items():
-        one = network(cloud, name=name)
-        assert cloud.ask("PUT", f"{ROOT}/networks/{one['id']}/tags", {"tags": some})[0] == 200
+        new_network = network(cloud, name=name)
+        assert cloud.ask("PUT", f"{ROOT}/networks/{new_network['id']}/tags", {"tags": some})[0] == 200
     expected = {
         "tags=red": "ab",
         "tags=red,blue": "a",
@@ -83,12 +83,14 @@ def test_listings_are_filtered_by_tags(cloud: Cloud) -> None:
         "tags=red&not-tags=blue": "b",
         "tags=r%25": "",
     }
-    found = {query: "".join(one["name"] for one in listed(cloud, "network", query)) for query in expected}
+    found = {query: "".join(network["name"] for network in listed(cloud, "network", query)) for query in expected}
     assert found == expected
     page = cloud.get(f"{ROOT}/networks", query_string="tags-any=red,Red&limit=2")
-    assert [one["name"] for one in page["networks"]] == ["a", "b"]
+    assert [network["name"] for network in page["networks"]] == ["a", "b"]
     (link,) = page["networks_links"]
-    assert [one["name"] for one in cloud.get(link["href"].removeprefix("http://localhost"))["networks"]] == ["c"]
+    assert [network["name"] for network in cloud.get(link["href"].removeprefix("http://localhost"))["networks"]] == [
+        "c"
+    ]
 
 
 def test_ports_are_made_with_tags(cloud: Cloud) -> None:
@@ -96,7 +98,7 @@ def test_ports_are_made_with_tags(cloud: Cloud) -> None:
     assert port(cloud, on, tags=["b", "a"])["tags"] == ["a", "b"]
     bodies = [{"network_id": on["id"], "tags": ["x"]}, {"network_id": on["id"]}]
     status, answer = cloud.ask("POST", f"{ROOT}/ports", {"ports": bodies})
-    assert (status, [one["tags"] for one in answer["ports"]]) == (201, [["x"], []])
+    assert (status, [port["tags"] for port in answer["ports"]]) == (201, [["x"], []])
     assert len(listed(cloud, "port", "tags=x")) == 1
 
 

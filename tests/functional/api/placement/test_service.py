@@ -117,9 +117,9 @@ def test_a_wsgi_server_gets_noauth_where_it_is_allowed_explicitly(options: Path)
 
 @pytest.fixture
 def cloud(tmp_path: Path) -> Iterator[Cloud]:
-    made = Cloud(tmp_path)
-    yield made
-    made.close()
+    cloud = Cloud(tmp_path)
+    yield cloud
+    cloud.close()
 
 
 def test_minova_api_has_it_under_placement(cloud: Cloud) -> None:

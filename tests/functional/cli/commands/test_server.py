@@ -314,12 +314,12 @@ def test_actions_take_names_and_ids_and_wait(api: ApiServer, cli: Cli, verb: lis
 def test_an_action_is_waited_for_whatever_the_status_is_meanwhile(
     api: ApiServer, cli: Cli, verb: list[str], meanwhile: str
 ) -> None:
-    one = api.add_server("one")["id"]
+    server_id = api.add_server("one")["id"]
     result = cli("server", *verb, "one", "--wait")
     assert result.code == 0, result.err
     assert [line.partition("one: ")[2] for line in result.err.splitlines()] == [
         f"{meanwhile} on host1",
-        f"{api.servers[one]['status']} on host1",
+        f"{api.servers[server_id]['status']} on host1",
     ]
 
 
@@ -356,9 +356,9 @@ def test_a_rebuild_sends_what_is_named_and_waits(api: ApiServer, cli: Cli, tmp_p
 
 
 def test_a_rebuild_takes_the_own_image_and_removes_key_and_user_data(api: ApiServer, cli: Cli) -> None:
-    one = api.add_server("one")
+    server = api.add_server("one")
     assert cli("server", "rebuild", "one", "--no-key-name", "--no-user-data").code == 0
-    sent = {"imageRef": one["image"]["id"], "key_name": None, "user_data": None}
+    sent = {"imageRef": server["image"]["id"], "key_name": None, "user_data": None}
     assert api.requests[-1][2] == {"rebuild": sent}
 
 

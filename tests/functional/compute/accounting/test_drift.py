@@ -16,7 +16,7 @@ from minova.objects.servers.states import PowerState
 from minova.placement.allocations import writes
 from tests.functional.compute.migration_world import CTX, FLAVORS, World
 
-BY_NAME = {one.name: one for one in FLAVORS}
+BY_NAME = {flavor.name: flavor for flavor in FLAVORS}
 STRANGER = "99999999-0000-4000-8000-000000000001"
 
 
@@ -157,8 +157,10 @@ def move_allocation(world: World, uuid: str, to: str) -> None:
         at = session.scalar(provider)
         held = select(models.Allocation.resource_class, models.Allocation.used)
         resources = {row[0]: row[1] for row in session.execute(held.where(models.Allocation.consumer_uuid == uuid))}
-    wanted = writes.ConsumerAllocations(consumer_uuid=uuid, allocations={str(at): resources}, consumer_type="INSTANCE")
-    world.db.run(lambda session: writes.replace(session, [wanted]))
+    consumer_allocations = writes.ConsumerAllocations(
+        consumer_uuid=uuid, allocations={str(at): resources}, consumer_type="INSTANCE"
+    )
+    world.db.run(lambda session: writes.replace(session, [consumer_allocations]))
 
 
 def test_an_edited_flavor_of_an_instance(world: World, caplog: pytest.LogCaptureFixture) -> None:
@@ -214,7 +216,7 @@ def test_an_allocation_without_room_is_told_of_until_there_is_some(world: World)
     change(world, insert(models.Consumer).values(stranger))
     change(world, insert(HELD).values(consumer_uuid=STRANGER, **full))
     for _ in range(2):
-        assert any(f"instance without allocation: {uuid}" in one for one in audit(world, host).conflicts)
+        assert any(f"instance without allocation: {uuid}" in conflict for conflict in audit(world, host).conflicts)
     change(world, delete(HELD).where(HELD.consumer_uuid == STRANGER))
     assert audit(world, host).conflicts == ()
     in_order_again(world, host)
@@ -241,7 +243,9 @@ def test_an_edited_row_of_a_device_takes_it_from_no_guest(world: World) -> None:
     of_instance = update(device).where(device.instance_uuid == uuid)
     change(world, of_instance.values(instance_uuid=None, value=free))
     assert corrected_figures(audit(world, host)) == {"row's pci_devices"}
-    assert [one.address for one in node_of(world, host).pci_devices if one.instance_uuid == uuid] == [mine.address]
+    assert [
+        pci_device.address for pci_device in node_of(world, host).pci_devices if pci_device.instance_uuid == uuid
+    ] == [mine.address]
     in_order_again(world, host)
 
 

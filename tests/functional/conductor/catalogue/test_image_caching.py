@@ -19,10 +19,10 @@ DEBIAN, FEDORA = (image.id for image in IMAGES)
 
 
 def aggregate_of(harness: ConductorHarness, *hosts: str) -> int:
-    made = harness.conductor.create_aggregate(CTX, name="rack", metadata={"power": "a"})
+    aggregate = harness.conductor.create_aggregate(CTX, name="rack", metadata={"power": "a"})
     for host in hosts:
-        harness.conductor.add_host_to_aggregate(CTX, aggregate_id=made.id, host=host)
-    return made.id
+        harness.conductor.add_host_to_aggregate(CTX, aggregate_id=aggregate.id, host=host)
+    return aggregate.id
 
 
 def cache(harness: ConductorHarness, aggregate_id: int) -> list[dict[str, Any]]:
@@ -48,7 +48,7 @@ def test_each_host_is_asked_until_it_has_all_images(open_harness: Open) -> None:
         ("b", [DEBIAN, FEDORA], []),
     ]
     assert [(each["index"], each["total"]) for each in progress] == [(1, 2), (2, 2)]
-    asked = [[one.image.id for one in wanted] for wanted in harness.hosts["a"].wanted_images]
+    asked = [[one.image.id for one in wanted_image] for wanted_image in harness.hosts["a"].wanted_images]
     assert asked == [[DEBIAN, FEDORA], [DEBIAN], [DEBIAN]]
     # The host can download them: see tests/functional/api for one that does.
     assert all(each.tokens[each.image.id] for each in harness.hosts["b"].wanted_images[0])

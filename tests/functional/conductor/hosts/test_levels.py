@@ -85,10 +85,10 @@ def test_bug_rows_of_an_attack_before_the_upgrade_stop_no_service(harness: Condu
         session.execute(update(Service).where(Service.host == "a").values(version=-5))
         session.execute(update(Service).where(Service.host == "b").values(topic="conductor", version=-5))
     with harness.db.read() as session:
-        found = services.lowest_versions(session, 60.0)
-    assert found["conductor"] == SERVICE_VERSION
+        lowest_versions = services.lowest_versions(session, 60.0)
+    assert lowest_versions["conductor"] == SERVICE_VERSION
     levels = Levels(harness.conf())
-    levels.follow(lambda: found)
+    levels.follow(lambda: lowest_versions)
     assert levels.of("compute") == RELEASED[0]["compute"]
 
 

@@ -69,13 +69,13 @@ def test_group_whose_row_has_the_id_of_one_that_is_gone(harness: ConductorHarnes
     port(harness, flat)
 
     def group(project_id: str) -> str:
-        made = SecurityGroup(id=str(uuid.uuid4()), name="web", project_id=project_id)
-        harness.conductor.create_security_groups(CTX, groups=(made,))[0]
-        own = let_in(made.id, ethertype="IPv4", remote_group_id=made.id)
+        security_group = SecurityGroup(id=str(uuid.uuid4()), name="web", project_id=project_id)
+        harness.conductor.create_security_groups(CTX, groups=(security_group,))[0]
+        own = let_in(security_group.id, ethertype="IPv4", remote_group_id=security_group.id)
         harness.conductor.create_security_group_rules(
             CTX, rules=(msgspec.structs.replace(own, project_id=project_id),)
         )[0]
-        return made.id
+        return security_group.id
 
     def in_group(group_id: str) -> dict[str, Any]:
         return {"requested_networks": (RequestedNic(network_id=flat.id, security_groups=(group_id,)),)}

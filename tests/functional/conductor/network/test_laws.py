@@ -56,8 +56,8 @@ class World:
             self.check_refusal(what, number, addresses, refusal)
 
     def create(self, number: int, addresses: Any, mac: Any) -> None:
-        made = Port(id=str(uuid.uuid4()), network_id=self.networks[number].id, project_id="demo", mac_address=mac)
-        answer = self.harness.conductor.create_port(CTX, port=made, fixed_ips=self.requests(addresses))
+        new_port = Port(id=str(uuid.uuid4()), network_id=self.networks[number].id, project_id="demo", mac_address=mac)
+        answer = self.harness.conductor.create_port(CTX, port=new_port, fixed_ips=self.requests(addresses))
         self.ports[answer.id] = answer
 
     def update(self, number: int, addresses: Any, mac: Any) -> None:
@@ -73,11 +73,11 @@ class World:
 
     def delete_subnet(self, number: int, _: Any, __: Any) -> None:
         self.harness.conductor.delete_subnet(CTX, subnet_id=self.subnets[number].id)
-        assert not any(ip.subnet_id == self.subnets[number].id for one in self.ports.values() for ip in one.fixed_ips)
+        assert not any(ip.subnet_id == self.subnets[number].id for port in self.ports.values() for ip in port.fixed_ips)
 
     def delete_network(self, number: int, _: Any, __: Any) -> None:
         self.harness.conductor.delete_network(CTX, network_id=self.networks[number].id)
-        assert not any(one.network_id == self.networks[number].id for one in self.ports.values())
+        assert not any(port.network_id == self.networks[number].id for port in self.ports.values())
 
     def nth(self, number: int) -> Port:
         if not self.ports:
@@ -131,9 +131,9 @@ class World:
             ).all()
             every = session.query(models.IpAllocation).count()
         assert stored.keys() == self.ports.keys()
-        assert {row.mac_address for row in stored.values()} == {one.mac_address for one in self.ports.values()}
-        assert len({one.mac_address for one in self.ports.values()}) == len(self.ports)
-        expected = [(one.id, ip.subnet_id, ip.ip_address) for one in self.ports.values() for ip in one.fixed_ips]
+        assert {row.mac_address for row in stored.values()} == {port.mac_address for port in self.ports.values()}
+        assert len({port.mac_address for port in self.ports.values()}) == len(self.ports)
+        expected = [(port.id, ip.subnet_id, ip.ip_address) for port in self.ports.values() for ip in port.fixed_ips]
         assert sorted(tuple(each) for each in allocations) == sorted(expected)
         assert len({each[1:] for each in expected}) == len(expected) == every
         for on in self.networks:
@@ -226,10 +226,10 @@ class Attachments:
 
     def address(self, server: str, number: int) -> None:
         with self.harness.db.read() as session:
-            known = ports.of_instance(session, server)
-        for one in known[:1]:
+            attached = ports.of_instance(session, server)
+        for attached_port in attached[:1]:
             wanted = (AddressRequest(ip_address=f"10.9.0.{2 + number}"),)
-            self.harness.conductor.update_port(CTX, port=one, fixed_ips=wanted)
+            self.harness.conductor.update_port(CTX, port=attached_port, fixed_ips=wanted)
 
     def reboot(self, server: str, number: int) -> None:
         self.harness.acted(server, "reboot_hard")

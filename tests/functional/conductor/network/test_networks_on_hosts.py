@@ -62,7 +62,12 @@ def test_hosts_of_a_network_are_told_of_its_changes(
     now = {name: host.refreshed - told[name] for name, host in harness.hosts.items()}
     assert now == {"a": 1, "b": 0, "c": 0}
     vif = seen(harness)
-    found = (vif.mtu, vif.reachable, [one.cidr for one in vif.subnets], [one.gateway_ip for one in vif.subnets])
+    found = (
+        vif.mtu,
+        vif.reachable,
+        [subnet.cidr for subnet in vif.subnets],
+        [subnet.gateway_ip for subnet in vif.subnets],
+    )
     assert found == expected
 
 
@@ -80,4 +85,4 @@ def test_host_that_missed_the_message_reads_the_change_at_its_return(harness: Co
     harness.start("two")
     harness.settle()
     assert harness.hosts["a"].refreshed == told
-    assert [one.cidr for one in seen(harness).subnets] == ["10.1.0.0/24"]
+    assert [subnet.cidr for subnet in seen(harness).subnets] == ["10.1.0.0/24"]

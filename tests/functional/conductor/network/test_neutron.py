@@ -89,9 +89,9 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    made = World(f"sqlite:///{tmp_path / 'minova.sqlite'}")
-    yield made
-    made.harness.db.close()
+    world = World(f"sqlite:///{tmp_path / 'minova.sqlite'}")
+    yield world
+    world.harness.db.close()
 
 
 def test_ports_are_made_bound_and_described(world: World) -> None:
@@ -466,9 +466,9 @@ def test_a_port_that_neutron_keeps_holds_up_no_other(world: World, error: type[e
     world.ports.clean()
     assert world.neutron.books[USERS_PORT]["device_id"] == ""
     assert unbound == [True]
-    asked = world.neutron.requests
+    requests = world.neutron.requests
     world.ports.clean()
-    assert world.neutron.requests == asked, "it waits"
+    assert world.neutron.requests == requests, "it waits"
     world.neutron.during.clear()
     world.harness.now += BACKOFF.longest
     world.ports.clean()

@@ -95,13 +95,13 @@ class Addresses(Tasks):
 
     @rule(target=ports, of=st.integers(0, 1))
     def make_port(self, of: int) -> str:
-        made = Port(id=str(uuid.uuid4()), network_id=self.networks[of].id, project_id=CTX.project_id)
+        port = Port(id=str(uuid.uuid4()), network_id=self.networks[of].id, project_id=CTX.project_id)
         try:
-            self.harness.conductor.create_port(CTX, port=made, fixed_ips=None)
+            self.harness.conductor.create_port(CTX, port=port, fixed_ips=None)
         except REFUSALS:
-            return made.id
-        self.own.add(made.id)
-        return made.id
+            return port.id
+        self.own.add(port.id)
+        return port.id
 
     @rule(target=servers, who=st.sampled_from(CONDUCTORS), port=ports, of=st.integers(0, 1))
     def ask_with_port(self, who: str, port: str, of: int) -> str:
@@ -137,10 +137,10 @@ class Addresses(Tasks):
 
         self._until_death(who, fuse, work)
         try:
-            made = self.conductors[who].create_servers(CTX, request=wanted).instance_uuids
+            instance_uuids = self.conductors[who].create_servers(CTX, request=wanted).instance_uuids
         except REFUSALS:
             return
-        self.nics[made[0]] = len(nics)
+        self.nics[instance_uuids[0]] = len(nics)
 
     @rule(server=servers, who=st.sampled_from(CONDUCTORS), fuse=FUSES, host=HOSTS)
     def delete_by_one_that_dies(self, server: str, who: str, fuse: int, host: str) -> None:

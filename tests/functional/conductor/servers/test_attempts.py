@@ -10,8 +10,8 @@ from tests.functional.conductor.conductor_harness import ConductorHarness
 
 def attempts(harness: ConductorHarness, uuid: str) -> list[tuple[str, str | None, str | None]]:
     with harness.db.read() as session:
-        found = instances.attempts(session, uuid)
-    return [(one.host, one.result, one.reason) for one in found]
+        attempts = instances.attempts(session, uuid)
+    return [(attempt.host, attempt.result, attempt.reason) for attempt in attempts]
 
 
 def test_a_retry_on_an_alternate_is_told_with_its_reason(harness: ConductorHarness) -> None:

@@ -32,9 +32,9 @@ KINDS = [RuntimeError("boom"), errors.Conflict("boom"), IntegrityError("boom", N
 def harness(tmp_path: Path) -> Iterator[ConductorHarness]:
     url = f"sqlite:///{tmp_path}/minova.sqlite"
     make_tables(url)
-    made = ConductorHarness(url)
-    yield made
-    made.close()
+    harness = ConductorHarness(url)
+    yield harness
+    harness.close()
 
 
 @pytest.mark.parametrize("error", KINDS, ids=lambda error: type(error).__name__)

@@ -54,8 +54,8 @@ def test_a_preview_writes_nothing(harness: ConductorHarness) -> None:
 
 def test_capacity_is_asked_with_or_without_an_image(harness: ConductorHarness) -> None:
     for image in (IMAGE, None):
-        found = harness.conductor.capacity(CTX, request=ServerRequest(flavor=PINNED, image=image), limit=7)
-        assert (found.total, found.limit) == (3, 7)
+        capacity = harness.conductor.capacity(CTX, request=ServerRequest(flavor=PINNED, image=image), limit=7)
+        assert (capacity.total, capacity.limit) == (3, 7)
         spec = harness.scheduler.specs[-1]
         assert spec.image == image
         assert spec.numa_topology is not None

@@ -94,7 +94,7 @@ def test_a_forged_mark_does_not_blind_conductors(harness: ConductorHarness) -> N
     harness.tick(harness.start("two"))
     harness.tick(harness.conductor, 1)
     seen = real(harness)
-    mark = next(one for one in seen.marks if one.counter != own.counter)
+    mark = next(mark for mark in seen.marks if mark.counter != own.counter)
     forged = msgspec.structs.replace(mark, number=mark.number + 10**6)
     harness.conductor.api_has_seen(CTX, place="controller", seen=msgspec.structs.replace(seen, marks=(mark, forged)))
     harness.tick(harness.conductor, 1)

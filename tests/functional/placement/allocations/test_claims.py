@@ -36,10 +36,10 @@ class TestOnSqlite(ClaimCases, GroupCases):
 def test_a_root_serves_a_claim_of_its_last_unit_before_its_children_do(db: Database) -> None:
     put(db, provider("root", inventories={"VGPU": 1}), provider("child", "root", inventories={"VGPU": 8}))
     for consumer in ("one", "two"):
-        wanted = AllocationClaim(
+        allocation_claim = AllocationClaim(
             consumer_uuid=named(consumer), claim_number=1, provider_uuid="root", resources={"VGPU": 1}
         )
-        assert claim(db, wanted) == {}
+        assert claim(db, allocation_claim) == {}
     assert (held(db, "one"), held(db, "two")) == ({("root", "VGPU"): 1}, {("child", "VGPU"): 1})
 
 

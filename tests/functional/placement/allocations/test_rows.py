@@ -70,8 +70,8 @@ def test_a_provider_of_no_node_stands_for_itself(db: Database) -> None:
     node = hosts(db, "a")[0]
     put(db, provider("store"))
     with db.read() as session:
-        found = rows.providers_by_uuid(session, [named("node a"), "store", "unknown"])
-    assert {uuid: (one.name, one.node_id, one.host) for uuid, one in found.items()} == {
+        providers = rows.providers_by_uuid(session, [named("node a"), "store", "unknown"])
+    assert {uuid: (one.name, one.node_id, one.host) for uuid, one in providers.items()} == {
         named("node a"): ("a", node, "a"),
         "store": ("store", None, "store"),
     }
@@ -104,9 +104,9 @@ def test_children_are_those_below_a_root_and_not_the_root(db: Database) -> None:
     put(db, provider("root"), provider("child", "root"), provider("grandchild", "child"), provider("other"))
     with db.read() as session:
         ids = dict(session.execute(select(ResourceProvider.uuid, ResourceProvider.id)).all())
-        found = rows.children_of(session, [ids["root"], ids["other"]])
+        children = rows.children_of(session, [ids["root"], ids["other"]])
         assert rows.children_of(session, []) == {}
-    assert found == {ids["root"]: [ids["child"], ids["grandchild"]]}
+    assert children == {ids["root"]: [ids["child"], ids["grandchild"]]}
 
 
 def test_used_rises_up_to_the_capacity_and_beyond_it_only_on_demand(db: Database) -> None:

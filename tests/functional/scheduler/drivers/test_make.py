@@ -63,7 +63,7 @@ def test_what_is_answered_is_claimed(manager: SchedulerManager, db: Database) ->
 
 def test_alternates_are_other_hosts(manager: SchedulerManager) -> None:
     for selections in ask(manager, 3, alternates=2).selections:
-        assert len({one.host for one in selections}) == len(selections) <= 3
+        assert len({selection.host for selection in selections}) == len(selections) <= 3
 
 
 def test_ignored_hosts_are_left_out(manager: SchedulerManager) -> None:
@@ -83,8 +83,8 @@ def test_a_no_says_why(manager: SchedulerManager, db: Database) -> None:
 
 
 def test_a_full_cloud_is_filled_to_the_brim_and_no_further(manager: SchedulerManager, db: Database) -> None:
-    wanted = spec_of(flavor(memory_mb=16384))
-    answers = [ask(manager, prefix=f"r{number}", spec=wanted) for number in range(10)]
+    spec = spec_of(flavor(memory_mb=16384))
+    answers = [ask(manager, prefix=f"r{number}", spec=spec) for number in range(10)]
     assert [len(answer.selections) for answer in answers] == [1] * 8 + [0] * 2
     assert not unbalanced(inventory_rows(db))
 
@@ -93,8 +93,8 @@ def test_a_host_that_another_scheduler_fills_is_passed_over(manager: SchedulerMa
     ask(manager)
     for number in range(3):
         claim(db, claim_of(f"other-{number}", f"h{number}", MEMORY_MB=30000))
-    wanted = spec_of(flavor(memory_mb=4096))
-    assert {host for n in range(4) for host in chosen(ask(manager, prefix=f"p{n}", spec=wanted))} == {"h3"}
+    spec = spec_of(flavor(memory_mb=4096))
+    assert {host for n in range(4) for host in chosen(ask(manager, prefix=f"p{n}", spec=spec))} == {"h3"}
     assert not unbalanced(inventory_rows(db))
 
 
@@ -287,7 +287,7 @@ def test_it_may_use_the_configured_filters_and_weighers(db: Database) -> None:
     change_service(db, "h1", disabled=True)
     answer = ask(manager_with_driver(db, f"{__name__}.ByWeight"), 2, alternates=5)
     assert chosen(answer)[0] == "large"
-    assert {one.host for selections in answer.selections for one in selections} == {"large", "h0", "h2"}
+    assert {selection.host for selections in answer.selections for selection in selections} == {"large", "h0", "h2"}
 
 
 def test_an_unknown_host_is_an_error(db: Database) -> None:

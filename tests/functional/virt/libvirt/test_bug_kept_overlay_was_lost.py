@@ -18,9 +18,9 @@ MOVE, KEY = "5f6bbd5a-1f8a-4b5f-8f57-6a1c3a3b9d01", TransferKey(identity="i", se
 
 @pytest.mark.parametrize("way", ["cold", "live"])
 def test_a_guest_with_a_kept_overlay_does_not_move(driver: Any, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
-    one = instance()
-    driver.prepare(one, driver.available_nodes()[0], 1, None)
-    kept = driver._disks.folder(one.uuid) / "snapshot.kept-1"
+    new_instance = instance()
+    driver.prepare(new_instance, driver.available_nodes()[0], 1, None)
+    kept = driver._disks.folder(new_instance.uuid) / "snapshot.kept-1"
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.touch()
     entry = disk_owner.DiskOwner(host="hv1", attempt=1)
@@ -29,11 +29,11 @@ def test_a_guest_with_a_kept_overlay_does_not_move(driver: Any, monkeypatch: pyt
     monkeypatch.setattr(driver, "_exports", Mock(start=lambda *_: 1))
     serve = driver.export_disks if way == "cold" else driver.live_source
     if way == "live":
-        driver.power_on(one)
+        driver.power_on(new_instance)
     with pytest.raises(HypervisorError, match=r"snapshot\.kept-1 alone\. Compare it with the disk"):
-        serve(one, MOVE, KEY)
+        serve(new_instance, MOVE, KEY)
     kept.unlink()
-    assert serve(one, MOVE, KEY) is not None
+    assert serve(new_instance, MOVE, KEY) is not None
 
 
 def test_a_kept_overlay_stays_in_the_folder(tmp_path: Path) -> None:

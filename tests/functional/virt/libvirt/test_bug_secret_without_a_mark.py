@@ -38,13 +38,13 @@ def made_owner(folder: Path) -> DiskOwner:
 def test_the_next_host_hears_which_secret_opens_a_tpm_here(
     driver: Any, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    one, kept = instance(), KeptSecrets()
+    new_instance, kept = instance(), KeptSecrets()
     driver.use_secrets(kept)
-    used = kept.secrets_of(one.uuid, [SecretKind.TPM], make=True).passphrases[SecretKind.TPM]
+    used = kept.secrets_of(new_instance.uuid, [SecretKind.TPM], make=True).passphrases[SecretKind.TPM]
     kept.set_aside()
-    kept.secrets_of(one.uuid, [SecretKind.TPM], make=True)
-    driver.prepare(one, driver.available_nodes()[0], 1, None)
-    entry = made_owner(driver._disks.folder(one.uuid))
+    kept.secrets_of(new_instance.uuid, [SecretKind.TPM], make=True)
+    driver.prepare(new_instance, driver.available_nodes()[0], 1, None)
+    entry = made_owner(driver._disks.folder(new_instance.uuid))
     monkeypatch.setattr(secrets, "tpm_version_now", lambda *_: TPM_2_0)
     monkeypatch.setattr(tpm_files, "read", lambda *_: b"state")
     for module in (cold_migration, migration):
@@ -53,30 +53,30 @@ def test_the_next_host_hears_which_secret_opens_a_tpm_here(
     monkeypatch.setattr(driver, "_moving", moving)
     monkeypatch.setattr(driver, "_exports", Mock(start=lambda *_: 1))
     if way == "shelved":
-        mark = driver.tpm_state(one).mark
+        mark = driver.tpm_state(new_instance).mark
     elif way == "cold":
-        mark = driver.export_disks(one, MOVE, KEY).secrets["tpm"]
+        mark = driver.export_disks(new_instance, MOVE, KEY).secrets["tpm"]
     else:
         monkeypatch.setattr(driver._secrets, "given", MagicMock())
-        driver.power_on(one)
-        mark = driver.live_source(one, MOVE, KEY).export.secrets["tpm"]
+        driver.power_on(new_instance)
+        mark = driver.live_source(new_instance, MOVE, KEY).export.secrets["tpm"]
     assert mark == mark_of(used)
 
 
 def test_the_secret_of_a_tpm_that_is_made_at_a_start_is_noted(driver: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, kept = instance(), KeptSecrets()
+    new_instance, kept = instance(), KeptSecrets()
     driver.use_secrets(kept)
-    folder = driver._disks.folder(one.uuid)
+    folder = driver._disks.folder(new_instance.uuid)
     folder.mkdir(parents=True)
-    driver._disks.own(one.uuid, "hv1", lambda: {"disk": "raw"})
+    driver._disks.own(new_instance.uuid, "hv1", lambda: {"disk": "raw"})
     monkeypatch.setattr(tpm_files, "has_state", lambda *_: False)
-    driver._secrets.give(Mock(), one.uuid, [SecretKind.TPM])
-    used = kept.made[one.uuid, SecretKind.TPM]
+    driver._secrets.give(Mock(), new_instance.uuid, [SecretKind.TPM])
+    used = kept.made[new_instance.uuid, SecretKind.TPM]
     assert disk_owner.secrets_in_use(folder).marks == {"tpm": mark_of(used)}
     for _ in range(2):  # rebuilds that have replaced nothing
         kept.set_aside()
-        kept.secrets_of(one.uuid, [SecretKind.TPM], make=True)
-    assert driver._secrets.passphrases(one.uuid, [SecretKind.TPM]) == {SecretKind.TPM: used}
+        kept.secrets_of(new_instance.uuid, [SecretKind.TPM], make=True)
+    assert driver._secrets.passphrases(new_instance.uuid, [SecretKind.TPM]) == {SecretKind.TPM: used}
 
 
 def test_a_guest_without_a_secret_has_no_mark() -> None:

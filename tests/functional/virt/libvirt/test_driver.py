@@ -49,26 +49,26 @@ def instance(**more: Any) -> Instance:
 
 
 def own_domains(driver: ComputeDriver) -> dict[str, tuple[int, int | None]]:
-    return {one.uuid: (one.power_state, one.attempt) for one in driver.domains() if one.ours}
+    return {domain.uuid: (domain.power_state, domain.attempt) for domain in driver.domains() if domain.ours}
 
 
 def test_a_domain_from_nothing_to_nothing(driver: ComputeDriver, tmp_path: Path) -> None:
-    one = instance()
+    new_instance = instance()
     (node,) = driver.available_nodes()
     assert not driver.needs_image()
-    driver.prepare(one, node, 1, None)
-    assert driver.power_state(one.uuid) is PowerState.SHUTDOWN
-    assert driver.power_on(one) is PowerState.RUNNING
-    assert driver.power_on(one) is PowerState.RUNNING
-    driver.prepare(one, node, 1, None)
-    assert own_domains(driver) == {one.uuid: (PowerState.RUNNING, 1)}
-    assert driver.console_output(one.uuid, None) == ""
-    driver.prepare(one, node, 2, None)
-    assert own_domains(driver) == {one.uuid: (PowerState.SHUTDOWN, 2)}
-    driver.destroy(one.uuid)
-    driver.destroy(one.uuid)
+    driver.prepare(new_instance, node, 1, None)
+    assert driver.power_state(new_instance.uuid) is PowerState.SHUTDOWN
+    assert driver.power_on(new_instance) is PowerState.RUNNING
+    assert driver.power_on(new_instance) is PowerState.RUNNING
+    driver.prepare(new_instance, node, 1, None)
+    assert own_domains(driver) == {new_instance.uuid: (PowerState.RUNNING, 1)}
+    assert driver.console_output(new_instance.uuid, None) == ""
+    driver.prepare(new_instance, node, 2, None)
+    assert own_domains(driver) == {new_instance.uuid: (PowerState.SHUTDOWN, 2)}
+    driver.destroy(new_instance.uuid)
+    driver.destroy(new_instance.uuid)
     assert own_domains(driver) == {}
-    assert driver.power_state(one.uuid) is None
+    assert driver.power_state(new_instance.uuid) is None
     assert list((tmp_path / "instances").iterdir()) == []
 
 
@@ -81,25 +81,25 @@ def test_bug_a_deletion_needs_the_secret_driver_of_libvirt(
         raise libvirt_error("Failed to connect socket to virtsecretd-sock", libvirt.VIR_ERR_SYSTEM_ERROR)
 
     monkeypatch.setattr(libvirt.virConnect, "secretLookupByUUIDString", lookup)
-    one = instance()
-    driver.prepare(one, driver.available_nodes()[0], 1, None)
-    driver.destroy(one.uuid)
-    assert one.uuid not in own_domains(driver)
-    assert f"libvirt may keep the tpm secret of instance {one.uuid}" in caplog.text
+    new_instance = instance()
+    driver.prepare(new_instance, driver.available_nodes()[0], 1, None)
+    driver.destroy(new_instance.uuid)
+    assert new_instance.uuid not in own_domains(driver)
+    assert f"libvirt may keep the tpm secret of instance {new_instance.uuid}" in caplog.text
 
 
 def test_bug_host_with_a_new_name_did_not_know_its_copies(
     tmp_path: Path, driver: LibvirtDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = instance()
-    folder = tmp_path / "instances" / one.uuid
+    new_instance = instance()
+    folder = tmp_path / "instances" / new_instance.uuid
     folder.mkdir(parents=True)
     (folder / "disk").touch()
     with disk_owner.locked(folder) as owner:
         owner.own("old", {"disk": "raw"})
     monkeypatch.setattr(driver, "_real", True)
     driver.recognise(("old",))
-    driver.destroy(one.uuid, RowHost(host="elsewhere"))
+    driver.destroy(new_instance.uuid, RowHost(host="elsewhere"))
     assert not folder.exists()
 
 
@@ -126,23 +126,23 @@ def test_the_cells_have_only_the_cpus_set_apart_for_guests(tmp_path: Path) -> No
 
 
 def test_domains_of_another_compute_at_the_same_libvirt_are_left_alone(driver: ComputeDriver, tmp_path: Path) -> None:
-    one = instance()
+    new_instance = instance()
     (node,) = driver.available_nodes()
-    driver.prepare(one, node, 1, None)
+    driver.prepare(new_instance, node, 1, None)
     other = load(tmp_path, host="hv2")
     assert own_domains(other) == {}
-    other.destroy(one.uuid)
+    other.destroy(new_instance.uuid)
     with pytest.raises(HypervisorError, match="is not ours"):
-        other.prepare(one, node, 2, None)
-    assert own_domains(driver) == {one.uuid: (PowerState.SHUTDOWN, 1)}
+        other.prepare(new_instance, node, 2, None)
+    assert own_domains(driver) == {new_instance.uuid: (PowerState.SHUTDOWN, 1)}
     other.close()
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "a\x00\x07b", "</name><&>", "\ud83d"])
 def test_libvirt_takes_any_name(driver: ComputeDriver, name: str) -> None:
-    one = instance(display_name=name, metadata={name: name})
-    driver.prepare(one, driver.available_nodes()[0], 1, None)
-    assert driver.power_on(one) is PowerState.RUNNING
+    new_instance = instance(display_name=name, metadata={name: name})
+    driver.prepare(new_instance, driver.available_nodes()[0], 1, None)
+    assert driver.power_on(new_instance) is PowerState.RUNNING
 
 
 def test_changes_are_told_as_they_come(driver: ComputeDriver) -> None:
@@ -155,25 +155,25 @@ def test_changes_are_told_as_they_come(driver: ComputeDriver) -> None:
             off.set()
 
     driver.watch(changed)
-    one = instance()
-    driver.prepare(one, driver.available_nodes()[0], 1, None)
-    driver.power_on(one)
-    driver.destroy(one.uuid)
+    new_instance = instance()
+    driver.prepare(new_instance, driver.available_nodes()[0], 1, None)
+    driver.power_on(new_instance)
+    driver.destroy(new_instance.uuid)
     assert off.wait(60)
-    assert events == [(one.uuid, PowerState.RUNNING), (one.uuid, PowerState.SHUTDOWN)]
+    assert events == [(new_instance.uuid, PowerState.RUNNING), (new_instance.uuid, PowerState.SHUTDOWN)]
 
 
 def test_what_is_not_there(driver: ComputeDriver) -> None:
-    one = instance()
-    for ask in (lambda: driver.power_on(one), lambda: driver.console_output(one.uuid, 10)):
-        with pytest.raises(NotFound, match=one.uuid):
+    new_instance = instance()
+    for ask in (lambda: driver.power_on(new_instance), lambda: driver.console_output(new_instance.uuid, 10)):
+        with pytest.raises(NotFound, match=new_instance.uuid):
             ask()
 
 
 def test_what_libvirt_refuses_names_operation_and_domain(driver: ComputeDriver) -> None:
-    one = instance(flavor=Flavor(flavorid="1", name="m", vcpus=0, memory_mb=64, root_gb=1))
-    with pytest.raises(HypervisorError, match=f"Preparing of domain instance-{one.uuid}"):
-        driver.prepare(one, driver.available_nodes()[0], 1, None)
+    new_instance = instance(flavor=Flavor(flavorid="1", name="m", vcpus=0, memory_mb=64, root_gb=1))
+    with pytest.raises(HypervisorError, match=f"Preparing of domain instance-{new_instance.uuid}"):
+        driver.prepare(new_instance, driver.available_nodes()[0], 1, None)
 
 
 def test_an_error_about_one_domain_of_many_names_it(driver: ComputeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,15 +221,15 @@ def test_a_domain_that_is_powered_off_is_still_there(driver: ComputeDriver) -> N
 
 
 def test_bug_domains_marked_with_an_earlier_name_of_the_host_are_ours(driver: ComputeDriver, tmp_path: Path) -> None:
-    one = instance()
+    new_instance = instance()
     (node,) = driver.available_nodes()
-    driver.prepare(one, node, 1, None)
+    driver.prepare(new_instance, node, 1, None)
     renamed = load(tmp_path, host="hv2")
     try:
         assert own_domains(renamed) == {}
         renamed.recognise(("hv1",))
-        assert own_domains(renamed) == {one.uuid: (PowerState.SHUTDOWN, 1)}
-        renamed.destroy(one.uuid)
+        assert own_domains(renamed) == {new_instance.uuid: (PowerState.SHUTDOWN, 1)}
+        renamed.destroy(new_instance.uuid)
     finally:
         renamed.close()
     assert own_domains(driver) == {}
@@ -361,22 +361,22 @@ def test_rebuild_that_fails_leaves_the_domain_with_the_disk_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever `images_type` says by now: the old disk in the format of the new one would be destroyed at the next start."""
-    one = instance(image=Image(id="i", disk_format="raw"), flavor=msgspec.structs.replace(FLAVOR, swap=0))
+    new_instance = instance(image=Image(id="i", disk_format="raw"), flavor=msgspec.structs.replace(FLAVOR, swap=0))
     image = tmp_path / "image"
     image.write_bytes(bytes(1 << 20))
     before = load_real(tmp_path, "qcow2")
     try:
-        before.prepare(one, "hv1", 1, image)
+        before.prepare(new_instance, "hv1", 1, image)
         after = load_real(tmp_path, "raw")
         with monkeypatch.context() as patch:
             patch.setattr(Disks, "finish", refuse)
             with pytest.raises(HypervisorError, match="no new disk"):
-                after.rebuild(one, image)
-        assert formats_of(after, one) == ["qcow2"]
-        after.rebuild(one, image)
-        assert formats_of(after, one) == ["raw"]
+                after.rebuild(new_instance, image)
+        assert formats_of(after, new_instance) == ["qcow2"]
+        after.rebuild(new_instance, image)
+        assert formats_of(after, new_instance) == ["raw"]
     finally:
-        before.destroy(one.uuid)
+        before.destroy(new_instance.uuid)
 
 
 def load_real(folder: Path, images_type: str) -> LibvirtDriver:
@@ -429,14 +429,14 @@ class Aside:
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[tuple[LibvirtDriver, Instance]]:
-    one = instance(image=Image(id="i", disk_format="raw"), flavor=msgspec.structs.replace(FLAVOR, swap=0))
+    new_instance = instance(image=Image(id="i", disk_format="raw"), flavor=msgspec.structs.replace(FLAVOR, swap=0))
     image = tmp_path / "image"
     image.write_bytes(bytes(1 << 20))
     driver = load_real(tmp_path, "qcow2")
-    driver.prepare(one, driver.available_nodes()[0], 1, image)
-    driver.power_on(one)
-    yield driver, one
-    driver.destroy(one.uuid)
+    driver.prepare(new_instance, driver.available_nodes()[0], 1, image)
+    driver.power_on(new_instance)
+    yield driver, new_instance
+    driver.destroy(new_instance.uuid)
     driver.close()
 
 
@@ -505,12 +505,12 @@ def test_action_goes_on_while_a_commit_does(
 
 def test_diagnostics_are_what_libvirt_counts(driver: ComputeDriver) -> None:
     """Its test hypervisor counts no memory beside the domain's, and other counts of its own."""
-    one = instance()
-    driver.prepare(one, driver.available_nodes()[0], 1, None)
-    driver.power_on(one)
-    counted = driver.diagnostics(one.uuid)
-    assert (counted.driver, counted.memory_kb) == ("libvirt", one.flavor.memory_mb << 10)
-    assert [cpu.id for cpu in counted.cpus] == list(range(one.flavor.vcpus))
+    new_instance = instance()
+    driver.prepare(new_instance, driver.available_nodes()[0], 1, None)
+    driver.power_on(new_instance)
+    counted = driver.diagnostics(new_instance.uuid)
+    assert (counted.driver, counted.memory_kb) == ("libvirt", new_instance.flavor.memory_mb << 10)
+    assert [cpu.id for cpu in counted.cpus] == list(range(new_instance.flavor.vcpus))
     with pytest.raises(NotFound):
         driver.diagnostics(str(uuid.uuid4()))
 

@@ -185,7 +185,10 @@ def test_inventories_have_totals_reserves_and_ratios() -> None:
 
 def test_what_a_node_has_none_of_is_not_offered() -> None:
     diskless = msgspec.structs.replace(a_view(), local_gb=0)
-    assert [one.resource_class for one in audit(diskless, AuditInputs()).inventories] == ["VCPU", "MEMORY_MB"]
+    assert [inventory.resource_class for inventory in audit(diskless, AuditInputs()).inventories] == [
+        "VCPU",
+        "MEMORY_MB",
+    ]
 
 
 ROW = ComputeNode(

@@ -32,7 +32,7 @@ def audit(inputs: AuditInputs, *domains: Any, **more: Any) -> AuditResult:
 def pinned_cpus(finding: AuditResult) -> set[int]:
     topology = finding.node_usage.node.numa_topology
     assert topology is not None
-    return {cpu for one in topology.cells for cpu in one.pinned_cpus}
+    return {cpu for cell in topology.cells for cpu in cell.pinned_cpus}
 
 
 def test_an_instance_on_the_cpus_of_another_counts_without_its_cells() -> None:
@@ -58,9 +58,9 @@ def test_a_move_to_the_cpus_of_an_instance_counts_without_its_cells() -> None:
         new_flavor=FLAVOR,
         new_numa_topology=on_cpus(0, 1),
     )
-    one = an_instance("one", numa_topology=on_cpus(0, 1))
+    instance = an_instance("one", numa_topology=on_cpus(0, 1))
     two = an_instance("two", host="other", node="other", vm_state=VmState.ACTIVE, task_state=TaskState.RESIZE_MIGRATING)
-    finding = audit(AuditInputs(instances=(one,), migrations=(move,), moved=(two,)))
+    finding = audit(AuditInputs(instances=(instance,), migrations=(move,), moved=(two,)))
     (conflict,) = finding.conflicts
     assert conflict.startswith("migration m holds what another has: ")
     assert finding.node_usage.node.memory_mb_used == 512 + 2 * FLAVOR.memory_mb
@@ -68,12 +68,12 @@ def test_a_move_to_the_cpus_of_an_instance_counts_without_its_cells() -> None:
 
 
 def test_a_guest_without_a_row_on_cpus_or_with_devices_of_another_counts_without_them() -> None:
-    one = an_instance("one", numa_topology=on_cpus(0, 1))
+    instance = an_instance("one", numa_topology=on_cpus(0, 1))
     own = msgspec.structs.replace(CARD, instance_uuid="stray", status="allocated")
     stray = an_instance("stray", numa_topology=on_cpus(1, 2), pci_devices=(own,))
     node = audit(AuditInputs()).node_usage.node
     taken = msgspec.structs.replace(CARD, instance_uuid="one", status="allocated")
-    inputs = AuditInputs(node=msgspec.structs.replace(node, pci_devices=(taken,)), instances=(one,))
+    inputs = AuditInputs(node=msgspec.structs.replace(node, pci_devices=(taken,)), instances=(instance,))
     record = GuestRecord(instance=stray, attempt=3, node="n")
     finding = audit(inputs, a_domain("stray", attempt=3), records={"stray": record})
     assert [text.partition(":")[0] for text in finding.conflicts] == [

@@ -30,7 +30,8 @@ def test_guests_with_encrypted_memory(contexts: int, inventory: int | None) -> N
     view = msgspec.structs.replace(VIEW, memory_encryption_contexts=contexts)
     node = ComputeNode(uuid="u1", host="h1", hypervisor_hostname="n1")
     found = {
-        one.resource_class: one.total for one in inventories_of(view, node, ReservedResources(), ConfiguredRatios())
+        inventory.resource_class: inventory.total
+        for inventory in inventories_of(view, node, ReservedResources(), ConfiguredRatios())
     }
     assert found.get("MEM_ENCRYPTION_CONTEXT") == inventory
 
@@ -53,8 +54,17 @@ def test_each_class_has_its_amounts_ratio_and_reserve(ratios: ConfiguredRatios, 
         ram_allocation_ratio=3.0,
         disk_allocation_ratio=1.5,
     )
-    found = inventories_of(view, node, ReservedResources(memory_mb=5, disk_gb=99, vcpus=1), ratios)
-    assert [(one.resource_class, one.total, one.reserved, one.allocation_ratio, one.keeps_ratio) for one in found] == [
+    inventories = inventories_of(view, node, ReservedResources(memory_mb=5, disk_gb=99, vcpus=1), ratios)
+    assert [
+        (
+            inventory.resource_class,
+            inventory.total,
+            inventory.reserved,
+            inventory.allocation_ratio,
+            inventory.keeps_ratio,
+        )
+        for inventory in inventories
+    ] == [
         ("VCPU", 8, 1, 2.0, keeps[0]),
         ("PCPU", 3, 0, 1.0, False),
         ("VGPU", 2, 0, 1.0, False),
@@ -62,12 +72,17 @@ def test_each_class_has_its_amounts_ratio_and_reserve(ratios: ConfiguredRatios, 
         ("MEMORY_MB", 4096, 5, 3.0, keeps[1]),
         ("DISK_GB", 10, 10, 1.5, keeps[2]),
     ]
-    assert [(one.max_unit, one.children) for one in found] == [(one.total, ()) for one in found]
+    assert [(inventory.max_unit, inventory.children) for inventory in inventories] == [
+        (inventory.total, ()) for inventory in inventories
+    ]
 
 
 def test_cards_offer_their_virtual_gpus_each_for_itself() -> None:
     view = msgspec.structs.replace(VIEW, vcpus=0, vgpus=99, gpus={"card1": 1, "card0": 3})
     node = ComputeNode(uuid="u1", host="h1", hypervisor_hostname="n1")
-    found = {one.resource_class: one for one in inventories_of(view, node, ReservedResources(), ConfiguredRatios())}
+    found = {
+        inventory.resource_class: inventory
+        for inventory in inventories_of(view, node, ReservedResources(), ConfiguredRatios())
+    }
     assert found.keys() == {"VGPU", "MEMORY_MB", "DISK_GB"}
     assert (found["VGPU"].total, found["VGPU"].children) == (4, (("card0", 3), ("card1", 1)))

@@ -38,8 +38,8 @@ def test_disks_count_if_the_record_is_of_the_same_attempt(
 
 def test_what_a_row_expects_is_no_orphan_and_disks_without_a_domain_are() -> None:
     left = {"i": 50, "j": 60, "k": 70}
-    found = orphans_of([domain(), domain(uuid="x")], {"j", "x"}, {}, left)
-    assert found == {
+    orphans = orphans_of([domain(), domain(uuid="x")], {"j", "x"}, {}, left)
+    assert orphans == {
         "i": Usage(memory_mb=100, disk_gb=0, vcpus=3),
         "k": Usage(memory_mb=0, disk_gb=70, vcpus=0),
     }

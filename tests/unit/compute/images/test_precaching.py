@@ -141,10 +141,10 @@ def test_kernel_and_ramdisk_come_along() -> None:
     host = Host()
     kernel = BootFile(id="kernel", size=1, os_hash_algo="sha256", os_hash_value="0" * 64)
     host.source.there.add("one")
-    wanted = WantedImage(image=Image(id="one", kernel=kernel), tokens={"one": "a", "kernel": "b"})
-    assert host.ask(wanted) == (CacheStatus.FETCHING,)
+    image = WantedImage(image=Image(id="one", kernel=kernel), tokens={"one": "a", "kernel": "b"})
+    assert host.ask(image) == (CacheStatus.FETCHING,)
     host.work()
-    assert host.ask(wanted) == (CacheStatus.CACHED,)
+    assert host.ask(image) == (CacheStatus.CACHED,)
 
 
 def test_no_thread_is_an_error() -> None:

@@ -19,9 +19,9 @@ SAFE = msgspec.structs.replace(STATE, safe_mode=LOST)
 
 @pytest.fixture
 def compute() -> Compute:
-    made = Compute(resume_guests_state_on_host_boot=True)
-    made.conductor.cloud = STATE
-    return made.start()
+    compute = Compute(resume_guests_state_on_host_boot=True)
+    compute.conductor.cloud = STATE
+    return compute.start()
 
 
 def beat(compute: Compute, state: CloudState) -> None:

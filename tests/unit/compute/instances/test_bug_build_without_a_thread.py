@@ -20,4 +20,6 @@ def test_a_build_that_cannot_begin_is_reported_by_the_next_audit(monkeypatch: py
     monkeypatch.undo()
     compute.manager.update_available_resource()
     compute.run()
-    assert [one.reason for one in compute.conductor.failures] == ["The build could not begin: can't start new thread"]
+    assert [failure.reason for failure in compute.conductor.failures] == [
+        "The build could not begin: can't start new thread"
+    ]

@@ -43,7 +43,7 @@ def test_ten_stuck_removals_hold_up_no_other_work(never: threading.Event, monkey
     monkeypatch.setattr(workers, "STUCK_AFTER", 0.2)
     with threaded() as (manager, conductor, hypervisor):
         boot(manager, conductor, *STUCK, "other")
-        wait_until(lambda: all(one.vm_state is VmState.ACTIVE for one in conductor.instances.values()))
+        wait_until(lambda: all(instance.vm_state is VmState.ACTIVE for instance in conductor.instances.values()))
         hypervisor.on_call = stuck(never)
         for uuid in STUCK:
             conductor.begin_delete(uuid)
@@ -63,7 +63,7 @@ def test_bug_questions_to_a_hung_conductor_held_the_threads_of_the_rpc_server(
 ) -> None:
     with threaded() as (manager, conductor, _):
         boot(manager, conductor, *STUCK, "other")
-        wait_until(lambda: all(one.vm_state is VmState.ACTIVE for one in conductor.instances.values()))
+        wait_until(lambda: all(instance.vm_state is VmState.ACTIVE for instance in conductor.instances.values()))
         asked: list[str] = []
         answer = conductor.begin_removal
 
@@ -126,7 +126,7 @@ def test_deletes_of_builds_that_wait_for_an_image_end_at_once(never: threading.E
         for uuid in ("other", *STUCK):
             conductor.begin_delete(uuid)
             manager.terminate_instance(CTX, uuid, NODE)
-        wait_until(lambda: {one.vm_state for one in conductor.instances.values()} == {VmState.DELETED})
+        wait_until(lambda: {instance.vm_state for instance in conductor.instances.values()} == {VmState.DELETED})
         assert conductor.failures == []
         assert conductor.nodes[HOST, NODE].vcpus_used == 0
 
@@ -175,4 +175,4 @@ def test_waiting_build_gets_the_error_of_a_failed_fetch() -> None:
     compute.hypervisor.wants_image = True
     compute.images.refuse = errors.ServiceUnavailable("no image service")
     compute.boot("i", image=IMAGE)
-    assert [one.reason for one in compute.conductor.failures] == ["no image service"]
+    assert [failure.reason for failure in compute.conductor.failures] == ["no image service"]

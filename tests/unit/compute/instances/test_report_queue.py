@@ -33,7 +33,7 @@ def test_builds_that_end_together_are_one_message() -> None:
     queued = ended_builds(compute, "i1", "i2", "i3")
     assert outcomes(compute, queued) == [None, None, None]
     assert compute.conductor.calls == ["report_builds"]
-    assert {one.vm_state for one in compute.conductor.instances.values()} == {"active"}
+    assert {instance.vm_state for instance in compute.conductor.instances.values()} == {"active"}
 
 
 def test_a_stale_build_does_not_fail_its_neighbours() -> None:

@@ -69,7 +69,7 @@ def test_no_more_builds_at_once_than_configured(option: int, at_once: int) -> No
         wait_until(lambda: gate.inside == at_once)
         time.sleep(0.05)  # another build would begin meanwhile
         gate.open()
-        wait_until(lambda: all(one.vm_state is VmState.ACTIVE for one in conductor.instances.values()))
+        wait_until(lambda: all(instance.vm_state is VmState.ACTIVE for instance in conductor.instances.values()))
         assert gate.most == at_once
 
 
@@ -138,7 +138,7 @@ def test_claims_from_many_threads_stay_within_the_room() -> None:
             manager.build_and_run_instance(CTX, message)
         wait_until(lambda: not conductor.open)
         manager.report_changes()
-        states = [one.vm_state for one in conductor.instances.values()]
+        states = [instance.vm_state for instance in conductor.instances.values()]
         assert states.count(VmState.ACTIVE) == 8
         assert len(conductor.failures) == 12
         assert conductor.nodes[HOST, NODE].memory_mb_used == 8704

@@ -159,7 +159,7 @@ def test_outlived_domain_of_a_removed_node_is_forgotten(
 
 @pytest.mark.parametrize("name", ["cleanup_running_deleted_instances", "refresh_interfaces"])
 def test_what_may_have_changed_while_the_service_was_away_is_done_at_its_start(name: str) -> None:
-    (task,) = [one for one in Compute().manager.periodic_tasks() if one.name == name]
+    (task,) = [periodic_task for periodic_task in Compute().manager.periodic_tasks() if periodic_task.name == name]
     assert task.at_once
 
 
@@ -224,7 +224,11 @@ def test_rescued_guests_get_their_disks_when_their_systems_have_booted() -> None
 
 def test_console_logs_are_bounded_every_ten_seconds() -> None:
     compute = Compute()
-    (task,) = [one for one in compute.manager.periodic_tasks() if one.name == "bound_console_logs"]
+    (task,) = [
+        periodic_task
+        for periodic_task in compute.manager.periodic_tasks()
+        if periodic_task.name == "bound_console_logs"
+    ]
     assert task.interval == 10
     work(compute, "bound_console_logs")
     assert compute.hypervisor.calls[-1] == "bound_console_logs"

@@ -19,7 +19,7 @@ def times(user: int, kernel: int, idle: int, iowait: int) -> CpuTimes:
 
 
 def values(metrics: Any) -> dict[str, float]:
-    return {one["name"]: one["value"] for one in metrics}
+    return {metric["name"]: metric["value"] for metric in metrics}
 
 
 def test_each_metric_has_novas_fields() -> None:

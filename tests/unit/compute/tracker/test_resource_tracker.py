@@ -36,10 +36,10 @@ def conductor() -> FakeConductor:
 
 @pytest.fixture
 def tracker(conductor: FakeConductor) -> ResourceTracker:
-    made = a_tracker(conductor, Hypervisor(NODE))
-    made.update_available_resource(CTX)
+    tracker = a_tracker(conductor, Hypervisor(NODE))
+    tracker.update_available_resource(CTX)
     conductor.calls.clear()
-    return made
+    return tracker
 
 
 def test_a_claim_writes_host_node_and_usage_in_one_call(tracker: ResourceTracker, conductor: FakeConductor) -> None:
@@ -280,8 +280,10 @@ def test_a_claim_that_does_not_fit_is_refused_alone(conductor: FakeConductor) ->
     limits = HostLimits(memory_mb=10**6)
     messages = [conductor.commit_build(f"i{n}", HOST, NODE, FLAVOR if n else big) for n in range(3)]
     asked = [
-        QueuedRequest[_ClaimRequest, Instance](_ClaimRequest(ctx=CTX, instance=one.instance, attempt=1, limits=limits))
-        for one in messages
+        QueuedRequest[_ClaimRequest, Instance](
+            _ClaimRequest(ctx=CTX, instance=message.instance, attempt=1, limits=limits)
+        )
+        for message in messages
     ]
     tracker._serve_claims(asked)
     refused, *stand = [entry.outcome() for entry in asked]

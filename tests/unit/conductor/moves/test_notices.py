@@ -27,8 +27,8 @@ def test_a_forced_completion_ends_when_the_guest_has_left() -> None:
 
 
 def test_an_abort_before_the_guest_migrates_is_done_at_once() -> None:
-    made = [notice.event for notice in of_order(plan(MovePhase.QUEUE), MigrationOrder.ABORT, MIGRATION)]
-    assert made == ["live_migration_abort.start", "live_migration_abort.end"]
+    events = [notice.event for notice in of_order(plan(MovePhase.QUEUE), MigrationOrder.ABORT, MIGRATION)]
+    assert events == ["live_migration_abort.start", "live_migration_abort.end"]
     assert not [*of_order(plan(MovePhase.EXPORT), MigrationOrder.ABORT, COLD)], "Nova cannot cancel a cold move"
 
 

@@ -47,9 +47,9 @@ def test_kinds_and_task_states_are_unique_and_keys_with_their_variants() -> None
 
 def test_actions_that_share_a_key_differ_in_their_variant_alone() -> None:
     for actions in BY_KEY.values():
-        shared = {(one.name, one.arguments, one.policy, one.event) for one in actions}
+        shared = {(action.name, action.arguments, action.policy, action.event) for action in actions}
         assert len(shared) == 1
-        assert len(actions) == 1 or all(one.variant for one in actions)
+        assert len(actions) == 1 or all(action.variant for action in actions)
 
 
 @EACH

@@ -15,12 +15,12 @@ EVERY = ["10.1.0.2", "10.1.0.3", "10.1.0.4", "10.1.0.8", "10.1.0.9"]
 
 @pytest.mark.parametrize("last", [None, *EVERY, "10.1.0.1", "10.1.0.6", "10.1.0.200"])
 def test_candidates_are_every_address_once_from_the_one_after_the_last(last: str | None) -> None:
-    found = addresses.candidates_after(POOLS, last, 100)
-    assert sorted(found) == EVERY
+    candidates = addresses.candidates_after(POOLS, last, 100)
+    assert sorted(candidates) == EVERY
     if last is not None:
         behind = [each for each in EVERY if int(ipaddress.ip_address(each)) > int(ipaddress.ip_address(last))]
-        assert found[0] == (behind or EVERY)[0]
-    assert addresses.candidates_after(POOLS, last, 2) == found[:2]
+        assert candidates[0] == (behind or EVERY)[0]
+    assert addresses.candidates_after(POOLS, last, 2) == candidates[:2]
 
 
 def test_first_free_address_is_found_without_counting_the_pool() -> None:
@@ -42,9 +42,9 @@ def test_first_free_address_is_found_without_counting_the_pool() -> None:
 )
 def test_default_pools_are_all_but_the_gateway(cidr: str, gateway: str | None, pools: list[str]) -> None:
     block = addresses.parse_cidr(cidr, ipaddress.ip_network(cidr).version)
-    made = addresses.default_pools(block, gateway)
-    assert [f"{pool.start}-{pool.end}" for pool in made] == pools
-    assert addresses.check_pools(block, made, gateway) == made
+    default_pools = addresses.default_pools(block, gateway)
+    assert [f"{pool.start}-{pool.end}" for pool in default_pools] == pools
+    assert addresses.check_pools(block, default_pools, gateway) == default_pools
 
 
 @pytest.mark.parametrize("text", ["", "fa:16:3e:00:00", "fa:16:3e:00:00:0g", "00:00:00:00:00:00", "01:00:5e:00:00:01"])

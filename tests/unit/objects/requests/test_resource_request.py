@@ -157,8 +157,11 @@ def test_what_it_heals_is_right_afterwards_and_touches_nothing_else(wanted: Flav
     assert audit_of(instance, *(holding(name, dict(resources)) for name, resources in healed.items())) is None
     changed = {name for name in {*held, *total} if held.get(name, 0) != total.get(name, 0)}
     needed = min(
-        len({name for name in {*held, *one} - {"CUSTOM_OTHER"} if held.get(name, 0) != one.get(name, 0)} & named)
-        for one in instance.alternatives
+        len(
+            {name for name in {*held, *alternative} - {"CUSTOM_OTHER"} if held.get(name, 0) != alternative.get(name, 0)}
+            & named
+        )
+        for alternative in instance.alternatives
         for named in [{name for each in instance.alternatives for name in each}]
     )
     assert len(changed) == needed

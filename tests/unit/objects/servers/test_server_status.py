@@ -89,9 +89,9 @@ FILTERS: list[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...] | None]] =
 def test_a_status_is_looked_for_by_its_states(
     statuses: tuple[str, ...], vm_states: tuple[str, ...], task_states: tuple[str, ...] | None
 ) -> None:
-    found = states_of(statuses)
-    assert found is not None
-    assert (found.vm_states, found.task_states) == (vm_states, task_states)
+    states = states_of(statuses)
+    assert states is not None
+    assert (states.vm_states, states.task_states) == (vm_states, task_states)
 
 
 @pytest.mark.parametrize("statuses", [("HAPPY",), ("UNKNOWN",), ("active ",), ("",), ("HAPPY", "SAD")])

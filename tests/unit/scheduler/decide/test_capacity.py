@@ -57,7 +57,7 @@ PLAIN = rules("ComputeFilter")
 
 def one_by_one(records: list[HostRecord], spec: Any) -> dict[str, int]:
     """Each host's, from decision after decision."""
-    table, counts = table_of(*records), {one.host: 0 for one in records}
+    table, counts = table_of(*records), {record.host: 0 for record in records}
     for number in range(LIMIT * len(records)):
         decision = decide(table, spec, (f"new-{number}",), 0, RULES)
         if decision.error is not None:
@@ -69,7 +69,7 @@ def one_by_one(records: list[HostRecord], spec: Any) -> dict[str, int]:
 
 
 def by_host(capacity: Capacity) -> dict[str, int]:
-    return {one.host: one.count for one in capacity.hosts}
+    return {host.host: host.count for host in capacity.hosts}
 
 
 @settings(max_examples=150)
@@ -83,17 +83,17 @@ def test_as_many_as_one_decision_after_the_other_finds(records: list[HostRecord]
             capacity_of(WhatIfTable(table), spec, RULES, LIMIT)
         return
     before = [table.host(row).free_disk_mb for row in range(len(table))]
-    found = capacity_of(WhatIfTable(table), spec, RULES, LIMIT)
+    capacity = capacity_of(WhatIfTable(table), spec, RULES, LIMIT)
     assert [table.host(row).free_disk_mb for row in range(len(table))] == before
     if spec.instance_group is not None and spec.instance_group.policy == AFFINITY:
         # Decisions go to the first host that they like, and then nowhere else.
-        assert all(count in (0, by_host(found)[host]) for host, count in expected.items())
-        assert found.total == max(by_host(found).values())
+        assert all(count in (0, by_host(capacity)[host]) for host, count in expected.items())
+        assert capacity.total == max(by_host(capacity).values())
         return
-    assert by_host(found) == expected
-    assert found.complete
-    assert found.total == sum(expected.values())
-    assert all(one.step and one.reason is not None for one in found.hosts)
+    assert by_host(capacity) == expected
+    assert capacity.complete
+    assert capacity.total == sum(expected.values())
+    assert all(host.step and host.reason is not None for host in capacity.hosts)
 
 
 def test_each_host_says_what_stopped_it_and_what_most_lack_comes_first() -> None:
@@ -108,18 +108,18 @@ def test_each_host_says_what_stopped_it_and_what_most_lack_comes_first() -> None
         record(4, inventories={"VCPU": inventory(64), "MEMORY_MB": inventory(1024), "DISK_GB": inventory(5)}),
         record(5, inventories={"VCPU": inventory(64), "MEMORY_MB": inventory(4096), "DISK_GB": inventory(500)}),
     ]
-    found = capacity_of(WhatIfTable(table_of(*records)), spec_of(memory_mb=2048), PLAIN, 100)
-    assert (found.total, found.complete) == (10, True)
-    assert [(one.host, one.count) for one in found.hosts] == [
+    capacity = capacity_of(WhatIfTable(table_of(*records)), spec_of(memory_mb=2048), PLAIN, 100)
+    assert (capacity.total, capacity.complete) == (10, True)
+    assert [(host.host, host.count) for host in capacity.hosts] == [
         ("host1", 6),
         ("host2", 2),
         ("host5", 2),
         ("host3", 0),
         ("host4", 0),
     ]
-    assert found.hosts[0].step == "placement"
-    assert found.hosts[0].reason == "free MEMORY_MB 0 < requested 2048 (capacity 32768, used 32768)"
-    assert [(one.what, one.hosts, one.full) for one in found.stopped] == [
+    assert capacity.hosts[0].step == "placement"
+    assert capacity.hosts[0].reason == "free MEMORY_MB 0 < requested 2048 (capacity 32768, used 32768)"
+    assert [(one.what, one.hosts, one.full) for one in capacity.stopped] == [
         ("free MEMORY_MB", 2, 2),
         ("free VCPU", 1, 1),
         ("free DISK_GB, max_unit of DISK_GB", 1, 0),
@@ -129,10 +129,10 @@ def test_each_host_says_what_stopped_it_and_what_most_lack_comes_first() -> None
 
 def test_what_takes_nothing_ends_at_the_limit() -> None:
     nothing = spec_of(memory_mb=0, vcpus=0, root_gb=0)
-    found = capacity_of(WhatIfTable(table_of(record(1), record(2))), nothing, PLAIN, 7)
-    assert (found.total, found.complete, found.limit) == (14, False, 7)
-    assert {(one.step, one.reason) for one in found.hosts} == {(None, None)}
-    assert found.stopped == ()
+    capacity = capacity_of(WhatIfTable(table_of(record(1), record(2))), nothing, PLAIN, 7)
+    assert (capacity.total, capacity.complete, capacity.limit) == (14, False, 7)
+    assert {(host.step, host.reason) for host in capacity.hosts} == {(None, None)}
+    assert capacity.stopped == ()
 
 
 def test_a_cloud_without_hosts() -> None:
@@ -144,8 +144,8 @@ def test_a_cloud_without_hosts() -> None:
 )
 def test_a_group_counts(policy: str, most: int | None, total: int) -> None:
     group = InstanceGroup(uuid="g", policy=policy, max_server_per_host=most)
-    found = capacity_of(WhatIfTable(table_of(*map(record, (1, 2, 3)))), spec_of(instance_group=group), RULES, 100)
-    assert (found.total, found.one_host) == (total, policy == AFFINITY)
+    capacity = capacity_of(WhatIfTable(table_of(*map(record, (1, 2, 3)))), spec_of(instance_group=group), RULES, 100)
+    assert (capacity.total, capacity.one_host) == (total, policy == AFFINITY)
 
 
 @pytest.mark.parametrize(
@@ -155,19 +155,19 @@ def test_nodes_of_one_host_share_what_its_group_may_have_there(policy: str, most
     nodes = [msgspec.structs.replace(record(number), host=host) for number, host in ((1, "a"), (2, "a"), (3, "b"))]
     table = table_of(*nodes, share_instances=True)
     group = InstanceGroup(uuid="g", policy=policy, max_server_per_host=most)
-    found = capacity_of(WhatIfTable(table), spec_of(instance_group=group), RULES, 100)
-    assert (found.total, found.one_host) == (total, policy == AFFINITY)
+    capacity = capacity_of(WhatIfTable(table), spec_of(instance_group=group), RULES, 100)
+    assert (capacity.total, capacity.one_host) == (total, policy == AFFINITY)
 
 
 def test_only_hosts_of_the_zone() -> None:
     records = [record(1, aggregates=(zone("a"),)), record(2, aggregates=(zone("b"),))]
-    found = capacity_of(WhatIfTable(table_of(*records)), spec_of(availability_zone="b"), RULES, 100)
-    assert by_host(found) == {"host1": 0, "host2": 16}
+    capacity = capacity_of(WhatIfTable(table_of(*records)), spec_of(availability_zone="b"), RULES, 100)
+    assert by_host(capacity) == {"host1": 0, "host2": 16}
 
 
 def test_builds_under_way_come_to_an_end_and_so_stop_no_request() -> None:
-    found = capacity_of(WhatIfTable(table_of(record(1))), spec_of(), rules("IoOpsFilter"), 100)
-    assert found.total == 16
+    capacity = capacity_of(WhatIfTable(table_of(record(1))), spec_of(), rules("IoOpsFilter"), 100)
+    assert capacity.total == 16
 
 
 @settings(max_examples=60)

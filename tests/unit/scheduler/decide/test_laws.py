@@ -37,7 +37,7 @@ OPTIONS = options(
     image_props_weight_multiplier=1.0,
 )
 EVERY_FILTER: list[Filter] = [made(OPTIONS) for made in FILTERS.values()]
-EVERY_WEIGHER: list[Weigher] = [made(OPTIONS) for made in WEIGHERS.values()]
+EVERY_WEIGHER: list[Weigher] = [weigher(OPTIONS) for weigher in WEIGHERS.values()]
 RULES = Rules(
     filters=[
         cls(CONF)
@@ -113,7 +113,7 @@ def test_counting_cells_and_fitting_them_agree(
     passed, exact = columns.fitting(needs_of(wanted), limits)
     assert exact
     spec = spec_of(numa_topology=wanted)
-    fits = [one is not None and misfit(one, spec, limits, ()) is None for one in topologies]
+    fits = [topology is not None and misfit(topology, spec, limits, ()) is None for topology in topologies]
     assert passed.tolist() == fits
 
 
@@ -143,7 +143,7 @@ def test_decisions_never_pass_a_limit(records: list[HostRecord], spec: Any, coun
     table = table_of(*records)
     decision = decide(table, spec, uuids(count), alternates, RULES)
     assert (decision.error is None) == (len(decision.selections) == count)
-    by_uuid = {one.uuid: one for one in records}
+    by_uuid = {record.uuid: record for record in records}
     taken: dict[str, int] = {}
     for selections in decision.selections:
         assert len(selections) <= 1 + alternates
@@ -162,7 +162,7 @@ def test_decisions_never_pass_a_limit(records: list[HostRecord], spec: Any, coun
 def test_restoring_forgets_what_was_decided(records: list[HostRecord], spec: Any, count: int) -> None:
     table, untouched = table_of(*records), table_of(*records)
     decision = decide(table, spec, uuids(count), 0, RULES)
-    touched = {one.id for one in records if one.uuid in {s[0].provider_uuid for s in decision.selections}}
+    touched = {record.id for record in records if record.uuid in {s[0].provider_uuid for s in decision.selections}}
     assert table.restore() == touched
     assert comparable(table) == comparable(untouched)
 
@@ -171,12 +171,12 @@ def test_restoring_forgets_what_was_decided(records: list[HostRecord], spec: Any
 def test_a_table_changed_bit_by_bit_is_the_table_built_at_once(records: list[HostRecord], data: Any) -> None:
     table = table_of()
     order = data.draw(st.permutations(records))
-    gone = data.draw(st.sets(st.sampled_from([one.id for one in records])))
+    gone = data.draw(st.sets(st.sampled_from([record.id for record in records])))
     for one in order:
         table.apply({one.id: record(one.id, memory_mb=1)})
         table.apply({one.id: one})
     table.apply(dict.fromkeys(gone))
-    assert comparable(table) == comparable(table_of(*(one for one in records if one.id not in gone)))
+    assert comparable(table) == comparable(table_of(*(record for record in records if record.id not in gone)))
 
 
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0]), min_size=1), st.integers(1, 12))

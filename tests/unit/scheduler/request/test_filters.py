@@ -135,8 +135,8 @@ TENANTS = (
 def test_tenant_aggregates(sentence: str, project: str, options: dict[str, bool], member_of: Any) -> None:
     names = {"limit": "limit_tenants_to_placement_aggregate", "required": "placement_aggregate_required_for_tenants"}
     query_options = RequestFilterOptions(**{names[name]: value for name, value in options.items()})
-    wanted = RequestSpec(flavor=spec().flavor, project_id=project)
-    assert apply_request_filters(wanted, TENANTS, query_options).placement.member_of == member_of, sentence
+    request_spec = RequestSpec(flavor=spec().flavor, project_id=project)
+    assert apply_request_filters(request_spec, TENANTS, query_options).placement.member_of == member_of, sentence
 
 
 def test_a_project_without_an_aggregate_may_be_refused_all_hosts() -> None:

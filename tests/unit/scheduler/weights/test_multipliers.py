@@ -44,8 +44,8 @@ ROWS = np.arange(3)
 
 
 def named(name: str, **overrides: Any) -> Weigher:
-    (found,) = load_weighers(options(weight_classes=[name], **overrides))
-    return found
+    (weigher,) = load_weighers(options(weight_classes=[name], **overrides))
+    return weigher
 
 
 @pytest.mark.parametrize(("name", "default"), DEFAULTS.items())

@@ -154,8 +154,15 @@ def test_devices_of_device_spec(machine: str, specs: list[str], found: list[str]
         return
     facts = read(machine, pci__device_spec=specs)
     assert [
-        " ".join([one.address, one.dev_type, str(one.numa_node), *(f"{key}={value}" for key, value in one.tags)])
-        for one in facts.pci_devices
+        " ".join(
+            [
+                pci_device.address,
+                pci_device.dev_type,
+                str(pci_device.numa_node),
+                *(f"{key}={value}" for key, value in pci_device.tags),
+            ]
+        )
+        for pci_device in facts.pci_devices
     ] == found
 
 
@@ -218,7 +225,10 @@ def test_cpu_info(machine: str, info: tuple[Any, ...]) -> None:
     ],
 )
 def test_supported_instances(machine: str, instances: str) -> None:
-    assert ", ".join(" ".join(one) for one in read(machine).capabilities.supported_instances) == instances
+    assert (
+        ", ".join(" ".join(supported_instance) for supported_instance in read(machine).capabilities.supported_instances)
+        == instances
+    )
 
 
 @pytest.mark.parametrize(("machine", "used_mb"), [("desktop", 4096), ("eight-sockets", 262144), ("xen", 0)])

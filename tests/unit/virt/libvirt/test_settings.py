@@ -110,10 +110,10 @@ def test_the_serial_number_of_guests(
     if of_system is not None:
         machine_id.write_text(f"{of_system}\n")
     host = msgspec.structs.replace(HOST, uuid=of_hardware)
-    made = settings_from(
+    settings = settings_from(
         conf(libvirt__sysinfo_serial=source), "hv1", host, frozenset(range(4)), direct_io=True, machine_id=machine_id
     )
-    assert made.serial_number == number
+    assert settings.serial_number == number
 
 
 def test_a_missing_serial_number_of_the_system_is_named(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_options_of_every_guest() -> None:
 def test_memory_is_encrypted_by_kvm_alone() -> None:
     offer = GuestOffer(encryption=MemoryEncryption(cbitpos=47, reduced_bits=1))
     for virt_type, encryption in (("kvm", offer.encryption), ("qemu", None)):
-        made = settings_from(
+        settings = settings_from(
             conf(libvirt__virt_type=virt_type), "hv1", HOST, frozenset(range(4)), direct_io=True, offer=offer
         )
-        assert made.encryption == encryption
+        assert settings.encryption == encryption

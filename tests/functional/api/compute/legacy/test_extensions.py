@@ -8,7 +8,7 @@ RESOURCES = {route.path.split("/")[2] for route in ROUTES if route.path.startswi
 
 
 def test_extensions_are_listed_and_shown_by_their_alias(cloud: Cloud) -> None:
-    listed = {one["alias"]: one for one in cloud.get("/v2.1/extensions")["extensions"]}
+    listed = {extension["alias"]: extension for extension in cloud.get("/v2.1/extensions")["extensions"]}
     assert listed["os-hosts"]["name"] == "Hosts"
     for alias, one in listed.items():
         assert set(one) == {"alias", "name", "description", "links", "namespace", "updated"}
@@ -17,6 +17,6 @@ def test_extensions_are_listed_and_shown_by_their_alias(cloud: Cloud) -> None:
 
 
 def test_what_is_not_served_is_no_extension(cloud: Cloud) -> None:
-    aliases = {one["alias"] for one in cloud.get("/v2.1/extensions")["extensions"]}
+    aliases = {extension["alias"] for extension in cloud.get("/v2.1/extensions")["extensions"]}
     assert {"os-keypairs", "os-aggregates", "os-hypervisors"} <= aliases & RESOURCES
     assert aliases.isdisjoint({"os-volumes", "os-cells", "os-evacuate", "os-floating-ips", "os-fping"})

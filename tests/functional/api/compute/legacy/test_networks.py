@@ -15,8 +15,8 @@ Json = dict[str, Any]
 def group(cloud: Cloud, name: str = "web") -> Json:
     status, answer = cloud.ask("POST", GROUPS, {"security_group": {"name": name, "description": "d"}})
     assert status == 200, answer
-    made: Json = answer["security_group"]
-    return made
+    security_group: Json = answer["security_group"]
+    return security_group
 
 
 def rule(cloud: Cloud, parent: str, **more: Any) -> tuple[int, Any]:
@@ -24,14 +24,14 @@ def rule(cloud: Cloud, parent: str, **more: Any) -> tuple[int, Any]:
 
 
 def test_networks_have_ids_and_names(cloud: Cloud) -> None:
-    made = network(cloud, name="blue")
+    new_network = network(cloud, name="blue")
     (listed,) = cloud.get("/v2.1/os-networks")["networks"]
-    assert (listed["id"], listed["label"], listed["cidr"]) == (made["id"], "blue", None)
+    assert (listed["id"], listed["label"], listed["cidr"]) == (new_network["id"], "blue", None)
     assert "vlan" in listed, "for administrators"
-    assert cloud.get(f"/v2.1/os-networks/{made['id']}") == {"network": listed}
-    brief = {"id": made["id"], "label": "blue", "cidr": "None"}
+    assert cloud.get(f"/v2.1/os-networks/{new_network['id']}") == {"network": listed}
+    brief = {"id": new_network["id"], "label": "blue", "cidr": "None"}
     assert cloud.get("/v2.1/os-tenant-networks") == {"networks": [brief]}
-    assert cloud.get(f"/v2.1/os-tenant-networks/{made['id']}") == {"network": brief}
+    assert cloud.get(f"/v2.1/os-tenant-networks/{new_network['id']}") == {"network": brief}
     for path in ("os-networks", "os-tenant-networks"):
         assert cloud.ask("GET", f"/v2.1/{path}/{uuid.uuid4()}")[0] == 404
         assert cloud.ask("GET", f"/v2.1/{path}/x")[0] == 404
@@ -40,34 +40,34 @@ def test_networks_have_ids_and_names(cloud: Cloud) -> None:
 
 
 def test_groups_are_those_of_the_network_api(cloud: Cloud) -> None:
-    made = group(cloud)
-    assert made == {
-        "id": made["id"],
+    new_group = group(cloud)
+    assert new_group == {
+        "id": new_group["id"],
         "name": "web",
         "description": "d",
-        "tenant_id": made["tenant_id"],
+        "tenant_id": new_group["tenant_id"],
         "rules": [],
     }
-    assert cloud.get(f"{GROUPS}/{made['id']}") == {"security_group": made}
-    assert cloud.get(f"/network/v2.0/security-groups/{made['id']}")["security_group"]["name"] == "web"
+    assert cloud.get(f"{GROUPS}/{new_group['id']}") == {"security_group": new_group}
+    assert cloud.get(f"/network/v2.0/security-groups/{new_group['id']}")["security_group"]["name"] == "web"
     body = {"security_group": {"name": "shop", "description": ""}}
-    status, changed = cloud.ask("PUT", f"{GROUPS}/{made['id']}", body)
+    status, changed = cloud.ask("PUT", f"{GROUPS}/{new_group['id']}", body)
     assert (status, changed["security_group"]["name"]) == (200, "shop")
     assert [each["name"] for each in cloud.get(GROUPS)["security_groups"]] == ["default", "shop"]
     assert len(cloud.get(f"{GROUPS}?limit=1")["security_groups"]) == 1
     assert [each["name"] for each in cloud.get(f"{GROUPS}?offset=1&all_tenants=1")["security_groups"]] == ["shop"]
-    assert cloud.ask("DELETE", f"{GROUPS}/{made['id']}") == (202, None)
-    assert cloud.ask("GET", f"{GROUPS}/{made['id']}")[0] == 404
+    assert cloud.ask("DELETE", f"{GROUPS}/{new_group['id']}") == (202, None)
+    assert cloud.ask("GET", f"{GROUPS}/{new_group['id']}")[0] == 404
 
 
 def test_rules_are_of_what_comes_in(cloud: Cloud) -> None:
     web, front = group(cloud)["id"], group(cloud, "front")
     status, answer = rule(cloud, web, ip_protocol="tcp", from_port="22", to_port=23, cidr="10.0.0.0/24")
-    made = answer["security_group_rule"]
-    assert (status, made) == (
+    security_group_rule = answer["security_group_rule"]
+    assert (status, security_group_rule) == (
         200,
         {
-            "id": made["id"],
+            "id": security_group_rule["id"],
             "parent_group_id": web,
             "ip_protocol": "tcp",
             "from_port": 22,
@@ -76,7 +76,7 @@ def test_rules_are_of_what_comes_in(cloud: Cloud) -> None:
             "ip_range": {"cidr": "10.0.0.0/24"},
         },
     )
-    assert cloud.get(f"{GROUPS}/{web}")["security_group"]["rules"] == [made]
+    assert cloud.get(f"{GROUPS}/{web}")["security_group"]["rules"] == [security_group_rule]
     of_group = rule(cloud, web, ip_protocol="UDP", group_id=front["id"])[1]["security_group_rule"]
     assert of_group["group"] == {"name": "front", "tenant_id": front["tenant_id"]}
     assert (of_group["from_port"], of_group["to_port"], of_group["ip_range"]) == (1, 65535, {})
@@ -85,10 +85,10 @@ def test_rules_are_of_what_comes_in(cloud: Cloud) -> None:
     assert cloud.ask("DELETE", f"{GROUPS}/{front['id']}")[0] == 202
     left = cloud.get(f"{GROUPS}/{web}")["security_group"]["rules"]
     assert of_group["id"] not in [one["id"] for one in left], "it named the group that is gone"
-    for each in (made, ping):
+    for each in (security_group_rule, ping):
         assert cloud.ask("DELETE", f"{RULES}/{each['id']}") == (202, None)
     assert cloud.get(f"{GROUPS}/{web}")["security_group"]["rules"] == []
-    assert cloud.ask("DELETE", f"{RULES}/{made['id']}")[0] == 404
+    assert cloud.ask("DELETE", f"{RULES}/{security_group_rule['id']}")[0] == 404
 
 
 @pytest.mark.parametrize(

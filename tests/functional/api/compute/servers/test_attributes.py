@@ -17,9 +17,9 @@ UPDATED = {
 @pytest.fixture
 def server(stocked: Cloud) -> str:
     """The path of an active one."""
-    made = stocked.make_server("old", metadata={"a": "1"})["id"]
-    stocked.conductor.edit(made, vm_state="active", task_state=None, host="h1", node="h1")
-    return f"/v2.1/servers/{made}"
+    server_id = stocked.make_server("old", metadata={"a": "1"})["id"]
+    stocked.conductor.edit(server_id, vm_state="active", task_state=None, host="h1", node="h1")
+    return f"/v2.1/servers/{server_id}"
 
 
 def test_a_server_is_renamed_and_gets_addresses(stocked: Cloud, server: str) -> None:
@@ -29,14 +29,14 @@ def test_a_server_is_renamed_and_gets_addresses(stocked: Cloud, server: str) -> 
     assert (status, {*answer["server"]}) == (200, UPDATED)
     for found in (answer["server"], shown):
         assert (found["name"], found["accessIPv4"], found["accessIPv6"]) == ("new", "10.0.0.7", "fe80::1")
-    assert [one["name"] for one in stocked.get("/v2.1/servers?access_ip_v4=^10[.]")["servers"]] == ["new"]
+    assert [server["name"] for server in stocked.get("/v2.1/servers?access_ip_v4=^10[.]")["servers"]] == ["new"]
     assert stocked.get("/v2.1/servers?access_ip_v4=^11[.]")["servers"] == []
     assert stocked.ask("PUT", server, {"server": {"accessIPv4": ""}})[1]["server"]["accessIPv4"] == ""
 
 
 def test_a_new_server_has_the_addresses_that_it_was_asked_for_with(stocked: Cloud) -> None:
-    made = stocked.make_server("x", accessIPv4="10.0.0.7", accessIPv6="FE80::1")["id"]
-    shown = stocked.get(f"/v2.1/servers/{made}")["server"]
+    server_id = stocked.make_server("x", accessIPv4="10.0.0.7", accessIPv6="FE80::1")["id"]
+    shown = stocked.get(f"/v2.1/servers/{server_id}")["server"]
     assert (shown["accessIPv4"], shown["accessIPv6"]) == ("10.0.0.7", "fe80::1")
 
 
@@ -104,13 +104,13 @@ def test_items_that_cannot_be(stocked: Cloud, server: str, method: str, key: str
 
 def test_a_lock_holds_back_its_owner(stocked: Cloud) -> None:
     alice = {"headers": {"X-Auth-Token": "alice:alice"}}
-    made = stocked.make_server("mine", headers=alice["headers"])["id"]
-    stocked.conductor.edit(made, vm_state="active", task_state=None, host="h1")
-    path = f"/v2.1/servers/{made}"
+    server_id = stocked.make_server("mine", headers=alice["headers"])["id"]
+    stocked.conductor.edit(server_id, vm_state="active", task_state=None, host="h1")
+    path = f"/v2.1/servers/{server_id}"
     for key in ("lock", "unlock"):
         assert stocked.ask("POST", f"{path}/action", {key: None}, **alice) == (202, None)
     stocked.ask("POST", f"{path}/action", {"lock": None})
-    assert stocked.get("/v2.1/servers?locked_by=owner|admin&all_tenants=1")["servers"][0]["id"] == made
+    assert stocked.get("/v2.1/servers?locked_by=owner|admin&all_tenants=1")["servers"][0]["id"] == server_id
 
 
 def test_states_are_reset_to_active_or_error(stocked: Cloud, server: str) -> None:

@@ -46,9 +46,14 @@ def db(tmp_path: Path) -> Database:
 
 
 def found(db: Database, key: str, expression: str, project_id: str | None = None) -> list[str]:
-    wanted = instances.InstanceFilter(project_id=project_id, patterns=((key, patterns.parse(key, expression)),))
+    instance_filter = instances.InstanceFilter(
+        project_id=project_id, patterns=((key, patterns.parse(key, expression)),)
+    )
     with db.read() as session:
-        return [row.uuid for row in instances.instances(session, wanted, [("created_at", False)], None, 100, "nova")]
+        return [
+            row.uuid
+            for row in instances.instances(session, instance_filter, [("created_at", False)], None, 100, "nova")
+        ]
 
 
 @pytest.mark.parametrize("many", [False, True])

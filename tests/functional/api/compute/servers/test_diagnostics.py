@@ -44,12 +44,12 @@ COUNTED = GuestDiagnostics(
 @pytest.fixture
 def server(stocked: Cloud) -> str:
     """On a host that is up; its guest has the counts above."""
-    made = str(stocked.make_server()["id"])
-    stocked.conductor.edit(made, host="h1", vm_state="active")
+    server_id = str(stocked.make_server()["id"])
+    stocked.conductor.edit(server_id, host="h1", vm_state="active")
     stocked.conductor.add(service(1, "h1"), service(2, "h2"))
     stocked.conductor.add(models.Heartbeat(service_id=1, last_seen=time.time()))
-    stocked.consoles.diagnostics[made] = COUNTED
-    return made
+    stocked.consoles.diagnostics[server_id] = COUNTED
+    return server_id
 
 
 def ask(cloud: Cloud, server: str, version: str = "2.48") -> tuple[int, Any]:

@@ -14,15 +14,15 @@ def shown(cloud: Cloud, server_id: str) -> str:
 
 @pytest.mark.parametrize("chosen", ["AUTO", "MANUAL"])
 def test_the_choice_is_answered_and_kept(stocked: Cloud, chosen: str) -> None:
-    made = stocked.make_server("vm", **{KEY: chosen})
-    assert (made[KEY], shown(stocked, made["id"])) == (chosen, chosen)
+    server = stocked.make_server("vm", **{KEY: chosen})
+    assert (server[KEY], shown(stocked, server["id"])) == (chosen, chosen)
 
 
 def test_it_can_be_changed(stocked: Cloud) -> None:
-    made = stocked.make_server("vm")["id"]
+    server_id = stocked.make_server("vm")["id"]
     for chosen in ("AUTO", "MANUAL"):
-        status, answer = stocked.ask("PUT", f"/v2.1/servers/{made}", {"server": {KEY: chosen}})
-        assert (status, answer["server"][KEY], shown(stocked, made)) == (200, chosen, chosen)
+        status, answer = stocked.ask("PUT", f"/v2.1/servers/{server_id}", {"server": {KEY: chosen}})
+        assert (status, answer["server"][KEY], shown(stocked, server_id)) == (200, chosen, chosen)
 
 
 def test_an_image_chooses_for_servers_that_do_not(stocked: Cloud) -> None:

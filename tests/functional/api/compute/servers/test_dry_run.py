@@ -143,8 +143,8 @@ def test_capacity_of_what_cannot_be_is_refused(stocked: Cloud, query: str, body:
 def test_the_history_of_a_decision(stocked: Cloud) -> None:
     uuid = failed_twice(stocked)
     diagnosis = stocked.get(f"/v2.1/servers/{uuid}/diagnosis")["diagnosis"]
-    assert [one["host"] for one in diagnosis["conflicts"]] == ["h3"]
-    assert [(one["host"], one["result"], one["reason"]) for one in diagnosis["attempts"]] == [
+    assert [conflict["host"] for conflict in diagnosis["conflicts"]] == ["h3"]
+    assert [(attempt["host"], attempt["result"], attempt["reason"]) for attempt in diagnosis["attempts"]] == [
         ("h1", "Error", "no disk on h1"),
         ("h2", None, ""),
     ]
@@ -205,7 +205,7 @@ def test_others_see_counts_and_what_is_lacking_but_no_names(stocked: Cloud, alic
     assert (step["before"], step["after"], step["lost"]) == (2, 1, [])
     assert step["lacking"] == {"not enough free memory": 1}
     assert len(said["diagnosis"]["conflicts"]) == 1
-    assert [(one["result"], one["reason"]) for one in said["diagnosis"]["attempts"]] == [
+    assert [(attempt["result"], attempt["reason"]) for attempt in said["diagnosis"]["attempts"]] == [
         ("Error", UNKNOWN),
         (None, ""),
     ]
@@ -255,5 +255,5 @@ def test_texts_that_an_older_release_wrote_of_actions_are_for_administrators(
     shown = UNKNOWN if kind is None else raw
     for ask, expected in ((stocked.ask, raw), (alice, shown)):
         listed = ask("GET", path)[1]["instanceActions"][0]
-        found = ask("GET", f"{path}/req-old")[1]["instanceAction"]
-        assert (listed["message"], found["message"]) == (expected, expected)
+        instanceaction = ask("GET", f"{path}/req-old")[1]["instanceAction"]
+        assert (listed["message"], instanceaction["message"]) == (expected, expected)

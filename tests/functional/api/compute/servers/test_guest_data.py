@@ -17,37 +17,37 @@ PATH = "/v2.1/servers"
 
 def test_all_that_is_asked_goes_to_the_conductor(stocked: Cloud) -> None:
     data = base64.encodebytes(b"#!/bin/sh\n" * 20).decode()  # in lines
-    made = stocked.make_server(user_data=data, config_drive=True, personality=[FILE], adminPass="s3cret")
+    server = stocked.make_server(user_data=data, config_drive=True, personality=[FILE], adminPass="s3cret")
     (request,) = stocked.conductor.requests
     assert (request.user_data, request.config_drive) == (data, True)
     assert (request.injected_files, request.admin_password) == ((GuestFile(**FILE),), "s3cret")
-    assert made["adminPass"] == "s3cret"
-    shown = stocked.get(f"{PATH}/{made['id']}")["server"]
+    assert server["adminPass"] == "s3cret"
+    shown = stocked.get(f"{PATH}/{server['id']}")["server"]
     assert shown["config_drive"] == "True"
     assert "adminPass" not in shown
 
 
 @pytest.mark.parametrize("asked", [True, "true", "True", "1", 1])
 def test_a_config_drive_comes_with_a_password_of_its_own(stocked: Cloud, asked: Any) -> None:
-    made = stocked.make_server(config_drive=asked)
-    assert stocked.conductor.requests[0].admin_password == made["adminPass"]
-    assert len(made["adminPass"]) == PASSWORD_LENGTH
+    server = stocked.make_server(config_drive=asked)
+    assert stocked.conductor.requests[0].admin_password == server["adminPass"]
+    assert len(server["adminPass"]) == PASSWORD_LENGTH
 
 
 def test_without_a_config_drive_there_is_no_password(stocked: Cloud) -> None:
-    made = stocked.make_server(user_data="aGk=", config_drive=False, personality=[])
+    server = stocked.make_server(user_data="aGk=", config_drive=False, personality=[])
     (request,) = stocked.conductor.requests
     assert (request.user_data, request.config_drive, request.admin_password) == ("aGk=", False, None)
-    assert "adminPass" not in made
-    assert stocked.get(f"{PATH}/{made['id']}")["server"]["config_drive"] == ""
+    assert "adminPass" not in server
+    assert stocked.get(f"{PATH}/{server['id']}")["server"]["config_drive"] == ""
 
 
 def test_bug_password_and_files_without_a_drive_were_refused(stocked: Cloud) -> None:
     """Horizon's form sends a password with each server."""
     headers = {"X-Minova-Request-UUID": str(uuid.uuid4())}
     for _ in range(2):
-        made = stocked.make_server(personality=[FILE], adminPass="s3cret", headers=headers)
-        assert made["adminPass"] == "s3cret"
+        server = stocked.make_server(personality=[FILE], adminPass="s3cret", headers=headers)
+        assert server["adminPass"] == "s3cret"
     (request,) = stocked.conductor.requests
     assert (request.config_drive, request.injected_files) == (False, ())
 

@@ -42,7 +42,7 @@ class World(NamedTuple):
 
 def add(cloud: Cloud, server: str, kind: MigrationType, status: str, hour: int, dest: str) -> str:
     flavor = Flavor(flavorid=cloud.server["flavorRef"], name="tiny", vcpus=1, memory_mb=128, root_gb=1)
-    made = Migration(
+    migration = Migration(
         uuid=str(uuid.uuid4()),
         instance_uuid=server,
         migration_type=kind,
@@ -55,8 +55,8 @@ def add(cloud: Cloud, server: str, kind: MigrationType, status: str, hour: int, 
         new_flavor=flavor,
     )
     with cloud.db.write() as session:
-        migrations.add(session, made, START + timedelta(hours=hour), cloud.db.now())
-    return made.uuid
+        migrations.add(session, migration, START + timedelta(hours=hour), cloud.db.now())
+    return migration.uuid
 
 
 @pytest.fixture

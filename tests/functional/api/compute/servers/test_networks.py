@@ -50,8 +50,8 @@ def test_server_shows_the_addresses_of_its_networks_in_their_order(stocked: Clou
 
     ports = listed(stocked, "port", f"device_id={server['id']}")
     assert len(ports) == 3
-    assert {one["device_owner"] for one in ports} == {"compute:nova"}
-    assert {one["status"] for one in ports} == {"DOWN"}
+    assert {port["device_owner"] for port in ports} == {"compute:nova"}
+    assert {port["status"] for port in ports} == {"DOWN"}
     stocked.conductor.edit(server["id"], host="h1", vm_state="active", task_state=None)
     of_server = listed(stocked, "port", f"device_id={server['id']}")
     assert {(one["status"], one["binding:host_id"]) for one in of_server} == {("ACTIVE", "h1")}
@@ -71,7 +71,9 @@ def test_tags_of_interfaces_are_kept_for_each_kind(stocked: Cloud) -> None:
     status, made = stocked.ask("POST", "/v2.1/servers", body, **at("2.42"))
     assert status == 202, made
     path = f"/v2.1/servers/{made['server']['id']}/os-interface"
-    assert [one["tag"] for one in stocked.get(path, **at("2.70"))["interfaceAttachments"]] == ["front", "back"]
+    assert [
+        interface_attachment["tag"] for interface_attachment in stocked.get(path, **at("2.70"))["interfaceAttachments"]
+    ] == ["front", "back"]
 
 
 def test_without_networks_a_server_is_on_the_only_one(stocked: Cloud) -> None:
@@ -85,7 +87,7 @@ def test_without_networks_a_server_is_on_the_only_one(stocked: Cloud) -> None:
         assert [*shown(stocked, server)] == ["blue"]
     several = stocked.make_server(min_count=3, name="n")
     assert [*shown(stocked, several)] == ["blue"]
-    assert len({one["fixed_ips"][0]["ip_address"] for one in listed(stocked, "port")}) == 5
+    assert len({port["fixed_ips"][0]["ip_address"] for port in listed(stocked, "port")}) == 5
     assert shown(stocked, alone) == {}
     subnet(stocked, network(stocked), "10.2.0.0/24")
     status, message = ask(stocked, None)
@@ -157,7 +159,7 @@ def test_servers_are_found_by_their_addresses(stocked: Cloud) -> None:
     for name in ("front", "back"):
         stocked.make_server(name)
     found = {
-        query: [one["name"] for one in stocked.get("/v2.1/servers", query_string=query)["servers"]]
+        query: [server["name"] for server in stocked.get("/v2.1/servers", query_string=query)["servers"]]
         for query in ("ip=10.1.0.2", "ip=%5E10.1.0.%5B23%5D$", "ip=2001", "ip6=%5E2001:db8:1::3$", "ip6=fe80")
     }
     assert found == {

@@ -245,9 +245,9 @@ def test_a_port_that_always_changes_is_a_conflict(stocked: Cloud, neutron: FakeN
 def test_ports_that_others_give_the_servers_id_are_left_alone(
     stocked: Cloud, neutron: FakeNeutron, server: Json
 ) -> None:
-    made = neutron.create_port({"network_id": NET, "device_id": server["id"]})
+    port = neutron.create_port({"network_id": NET, "device_id": server["id"]})
     assert act(stocked, server, "addSecurityGroup", name="db")[0] == 202
-    assert neutron.books[made["id"]]["security_groups"] == []
+    assert neutron.books[port["id"]]["security_groups"] == []
 
 
 # -- addresses -----------------------------------------------------------------------------------------------------------

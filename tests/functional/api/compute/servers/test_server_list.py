@@ -47,8 +47,8 @@ def test_a_row_that_comes_in_between_disturbs_no_page(stocked: Cloud) -> None:
 
 def test_pages_by_a_key_that_many_share(stocked: Cloud) -> None:
     for number in range(5):
-        made = stocked.make_server(f"s{number}")
-        stocked.conductor.edit(made["id"], vm_state="active" if number % 2 else "error")
+        server = stocked.make_server(f"s{number}")
+        stocked.conductor.edit(server["id"], vm_state="active" if number % 2 else "error")
     params = {"sort_key": "vm_state", "sort_dir": "asc", "limit": 2}
     assert follow(stocked, "/v2.1/servers", **params) == [["s1", "s3"], ["s0", "s2"], ["s4"]]
 
@@ -163,10 +163,10 @@ def test_pages_of_what_re2_finds_follow_each_other(stocked: Cloud, monkeypatch: 
 def test_pages_by_any_key_hold_every_server_once(stocked: Cloud, key: str) -> None:
     launched = datetime(2026, 1, 31, 12)  # noqa: DTZ001  - as the database keeps times
     for number in range(4):
-        made = stocked.make_server(f"s{number}")
+        server = stocked.make_server(f"s{number}")
         if number % 2:
             stocked.conductor.edit(
-                made["id"], host="h", node="n", key_name="k", launched_at=launched, updated_at=launched
+                server["id"], host="h", node="n", key_name="k", launched_at=launched, updated_at=launched
             )
     for direction in ("asc", "desc"):
         pages = follow(stocked, "/v2.1/servers", limit=1, sort_key=key, sort_dir=direction)

@@ -94,8 +94,8 @@ def test_a_server_group_is_not_dropped_in_silence(stocked: Cloud, key: str) -> N
 def test_a_reservation_id_instead_of_a_server(stocked: Cloud) -> None:
     made = stocked.make_server("web", max_count=3, return_reservation_id=True)
     assert set(made) == {"reservation_id"}
-    found = stocked.get("/v2.1/servers/detail", params={"reservation_id": made["reservation_id"]})["servers"]
-    assert [server["name"] for server in found] == ["web-3", "web-2", "web-1"]
+    servers = stocked.get("/v2.1/servers/detail", params={"reservation_id": made["reservation_id"]})["servers"]
+    assert [server["name"] for server in servers] == ["web-3", "web-2", "web-1"]
 
 
 FILE = {"path": "/etc/motd", "contents": "aGk="}
@@ -229,8 +229,8 @@ def test_an_image_that_does_not_fit(stocked: Cloud, image: dict[str, Any], why: 
 def test_image_asks_for_hardware_that_cannot_be(
     stocked: Cloud, path: str, properties: dict[str, Any], words: str
 ) -> None:
-    made = stocked.make_image("other", **properties)
-    status, document = stocked.ask("POST", path, {"server": {**stocked.server, "imageRef": made["id"]}})
+    image = stocked.make_image("other", **properties)
+    status, document = stocked.ask("POST", path, {"server": {**stocked.server, "imageRef": image["id"]}})
     assert status == 400
     assert words in document["badRequest"]["message"]
 
@@ -296,10 +296,10 @@ def test_a_fault_is_shown_while_a_delete_goes_on(stocked: Cloud) -> None:
 
 
 def test_a_deleted_server_is_gone_but_for_those_who_ask_for_deleted_ones(stocked: Cloud) -> None:
-    made = stocked.make_server()
-    path = f"/v2.1/servers/{made['id']}"
+    server = stocked.make_server()
+    path = f"/v2.1/servers/{server['id']}"
     assert stocked.ask("DELETE", path) == (204, None)
-    assert stocked.conductor.deleted == [made["id"]]
+    assert stocked.conductor.deleted == [server["id"]]
     for method in ("GET", "DELETE"):
         status, document = stocked.ask(method, path)
         assert (status, document["itemNotFound"]["code"]) == (404, 404)
@@ -309,11 +309,11 @@ def test_a_deleted_server_is_gone_but_for_those_who_ask_for_deleted_ones(stocked
 
 
 def test_the_console_of_a_server(stocked: Cloud) -> None:
-    made = stocked.make_server()
-    path = f"/v2.1/servers/{made['id']}/action"
+    server = stocked.make_server()
+    path = f"/v2.1/servers/{server['id']}/action"
     assert stocked.ask("POST", path, {"os-getConsoleOutput": {}})[0] == 409
-    stocked.conductor.edit(made["id"], host="h1")
-    stocked.consoles.texts[made["id"]] = "ready\x1b[0m\n"
+    stocked.conductor.edit(server["id"], host="h1")
+    stocked.consoles.texts[server["id"]] = "ready\x1b[0m\n"
     for length, lines in (
         ({}, None),
         ({"length": "5"}, 5),
@@ -323,34 +323,36 @@ def test_the_console_of_a_server(stocked: Cloud) -> None:
     ):
         status, document = stocked.ask("POST", path, {"os-getConsoleOutput": length})
         assert (status, document) == (200, {"output": "ready\x1b[0m\n"})
-        assert stocked.consoles.asked[-1] == ("h1", made["id"], lines)
+        assert stocked.consoles.asked[-1] == ("h1", server["id"], lines)
     assert stocked.ask("POST", path, {"os-getConsoleOutput": {"length": 0}}) == (200, {"output": ""})
 
 
 @pytest.mark.parametrize(
-    "action", [one for one in RUN_BY_HOSTS if one.key and one is not REBUILD], ids=lambda action: action.kind
+    "action",
+    [run_by_host for run_by_host in RUN_BY_HOSTS if run_by_host.key and run_by_host is not REBUILD],
+    ids=lambda action: action.kind,
 )
 def test_a_server_action_is_accepted_and_handed_to_the_conductor(stocked: Cloud, action: ServerAction) -> None:
-    made = stocked.make_server()
-    path, body = f"/v2.1/servers/{made['id']}/action", {action.key: body_of(action)}
+    server = stocked.make_server()
+    path, body = f"/v2.1/servers/{server['id']}/action", {action.key: body_of(action)}
     status, answer = stocked.ask("POST", path, body, **at("2.17"))
     assert (status, answer is None) == ((200, False) if action is RESCUE else (202, True))
     ((instance_uuid, kind, arguments),) = stocked.conductor.actions
-    assert (instance_uuid, kind, set(arguments)) == (made["id"], action.kind, set(sent_with(action)))
+    assert (instance_uuid, kind, set(arguments)) == (server["id"], action.kind, set(sent_with(action)))
     assert action.makes_image or arguments == sent_with(action)
     assert stocked.ask("POST", f"/v2.1/servers/{uuid.uuid4()}/action", body, **at("2.17"))[0] == 404
 
 
 @pytest.mark.parametrize(("written", "kind"), [("Hard", "reboot_hard"), ("soft", "reboot_soft")])
 def test_a_type_of_reboot_may_be_written_in_small_letters(stocked: Cloud, written: str, kind: str) -> None:
-    made = stocked.make_server()
-    assert stocked.ask("POST", f"/v2.1/servers/{made['id']}/action", {"reboot": {"type": written}})[0] == 202
+    server = stocked.make_server()
+    assert stocked.ask("POST", f"/v2.1/servers/{server['id']}/action", {"reboot": {"type": written}})[0] == 202
     assert stocked.conductor.actions[0][1] == kind
 
 
 def test_a_rescue_answers_its_password_and_names_its_image(stocked: Cloud) -> None:
-    made = stocked.make_server()
-    path = f"/v2.1/servers/{made['id']}/action"
+    server = stocked.make_server()
+    path = f"/v2.1/servers/{server['id']}/action"
     assert stocked.ask("POST", path, {"rescue": {"adminPass": "a b"}}) == (200, {"adminPass": "a b"})
     none_given: tuple[Any, ...] = (None, {})
     made_up = [stocked.ask("POST", path, {"rescue": body})[1]["adminPass"] for body in none_given]
@@ -368,23 +370,23 @@ def test_a_rescue_answers_its_password_and_names_its_image(stocked: Cloud) -> No
 
 @pytest.mark.parametrize("reference", ["", "x", "00000000-0000-4000-8000-000000000000"])
 def test_an_image_that_cannot_rescue_is_a_bad_request(stocked: Cloud, reference: str) -> None:
-    made = stocked.make_server()
+    server = stocked.make_server()
     body = {"rescue": {"rescue_image_ref": reference}}
-    status, document = stocked.ask("POST", f"/v2.1/servers/{made['id']}/action", body)
+    status, document = stocked.ask("POST", f"/v2.1/servers/{server['id']}/action", body)
     message = f"Requested rescue image '{reference}' is not supported"
     assert (status, document) == (400, {"badRequest": {"code": 400, "message": message}})
     assert stocked.conductor.actions == []
 
 
 def test_a_server_in_the_wrong_state_is_a_conflict_with_novas_text(stocked: Cloud) -> None:
-    made = stocked.make_server()
-    text = f"Cannot 'start' instance {made['id']} while it is in vm_state active"
+    server = stocked.make_server()
+    text = f"Cannot 'start' instance {server['id']} while it is in vm_state active"
 
     def refuse(method: str) -> None:
         raise errors.Conflict(text)
 
     stocked.conductor.before = refuse
-    status, document = stocked.ask("POST", f"/v2.1/servers/{made['id']}/action", {"os-start": None})
+    status, document = stocked.ask("POST", f"/v2.1/servers/{server['id']}/action", {"os-start": None})
     assert (status, document) == (409, {"conflictingRequest": {"code": 409, "message": text}})
 
 
@@ -417,26 +419,26 @@ def test_a_stopped_server_is_shutoff(stocked: Cloud, vm_state: str, task_state: 
     ],
 )
 def test_an_unknown_or_malformed_action_is_refused(stocked: Cloud, body: Any) -> None:
-    made = stocked.make_server()
-    status, document = stocked.ask("POST", f"/v2.1/servers/{made['id']}/action", body)
+    server = stocked.make_server()
+    status, document = stocked.ask("POST", f"/v2.1/servers/{server['id']}/action", body)
     assert (status, document["badRequest"]["code"]) == (400, 400)
 
 
 def test_a_diagnosis_is_whole_for_administrators(stocked: Cloud) -> None:
-    made = stocked.make_server()
-    path = f"/v2.1/servers/{made['id']}/diagnosis"
+    server = stocked.make_server()
+    path = f"/v2.1/servers/{server['id']}/diagnosis"
     assert stocked.ask("GET", path)[0] == 404
     lost = LostHost(host="h1", node="n1", reason="free memory 1 MB < 2 MB")
     diagnosis = Diagnosis(
         request_id="req-1",
-        instance_uuids=(made["id"],),
+        instance_uuids=(server["id"],),
         hosts=2,
         steps=(FilterStep(name="RamFilter", before=2, after=1, lost=(lost,)),),
         weighed=(WeighedHost(host="h2", node="n2", weight=1.0),),
         selected=(("h2", "n2"),),
     )
     at = datetime(2026, 1, 1)  # noqa: DTZ001
-    stocked.conductor.add_diagnosis([made["id"]], diagnosis, at)
+    stocked.conductor.add_diagnosis([server["id"]], diagnosis, at)
     answer = stocked.get(path)["diagnosis"]
     assert answer["steps"][0]["lost"][0]["reason"] == "free memory 1 MB < 2 MB"
     assert answer["selected"] == [["h2", "n2"]]
@@ -454,21 +456,21 @@ def test_a_busy_conductor_is_answered_with_503_and_a_time(stocked: Cloud) -> Non
 
 
 def test_a_forced_deletion_says_so_to_the_conductor(stocked: Cloud) -> None:
-    made, other = stocked.make_server(), stocked.make_server("other")
-    assert stocked.ask("POST", f"/v2.1/servers/{made['id']}/action", {"forceDelete": None}) == (202, None)
+    server, other = stocked.make_server(), stocked.make_server("other")
+    assert stocked.ask("POST", f"/v2.1/servers/{server['id']}/action", {"forceDelete": None}) == (202, None)
     assert stocked.ask("DELETE", f"/v2.1/servers/{other['id']}")[0] == 204
-    assert (stocked.conductor.deleted, stocked.conductor.forced) == ([made["id"], other["id"]], [made["id"]])
+    assert (stocked.conductor.deleted, stocked.conductor.forced) == ([server["id"], other["id"]], [server["id"]])
     assert stocked.ask("POST", f"/v2.1/servers/{uuid.uuid4()}/action", {"forceDelete": None})[0] == 404
 
 
 def test_a_server_that_is_soft_deleted_is_listed_by_its_status_alone(stocked: Cloud) -> None:
-    made = stocked.make_server()
+    server = stocked.make_server()
 
     def soft_delete(session: Session) -> None:
-        session.query(models.Instance).filter_by(uuid=made["id"]).update({"vm_state": "soft-delete"})
+        session.query(models.Instance).filter_by(uuid=server["id"]).update({"vm_state": "soft-delete"})
 
     stocked.db.run(soft_delete)
     assert stocked.get("/v2.1/servers")["servers"] == []
     (listed,) = stocked.get("/v2.1/servers/detail?status=SOFT_DELETED")["servers"]
-    assert (listed["id"], listed["status"]) == (made["id"], "SOFT_DELETED")
-    assert stocked.get(f"/v2.1/servers/{made['id']}")["server"]["status"] == "SOFT_DELETED"
+    assert (listed["id"], listed["status"]) == (server["id"], "SOFT_DELETED")
+    assert stocked.get(f"/v2.1/servers/{server['id']}")["server"]["status"] == "SOFT_DELETED"

@@ -15,9 +15,9 @@ NOW = times.now().replace(microsecond=0)
 
 def ran(cloud: Cloud, name: str, began: float, ended: float | None = None, project: str = "admin") -> str:
     """A server that ran from so many hours ago until so many."""
-    made: str = cloud.make_server(name)["id"]
+    server_id: str = cloud.make_server(name)["id"]
     cloud.conductor.edit(
-        made,
+        server_id,
         project_id=project,
         vm_state="active",
         task_state=None,
@@ -25,7 +25,7 @@ def ran(cloud: Cloud, name: str, began: float, ended: float | None = None, proje
         terminated_at=None if ended is None else hours_ago(ended),
         deleted_at=None if ended is None else hours_ago(ended),
     )
-    return made
+    return server_id
 
 
 def hours_ago(hours: float) -> datetime:

@@ -58,7 +58,10 @@ def test_addresses_that_networks_have_and_use(cloud: Cloud) -> None:
         ("10.2.0.0/29", 5, 0),
     ]
     path = f"{ROOT}/network-ip-availabilities?network_name=green"
-    assert [one["network_id"] for one in cloud.get(path)["network_ip_availabilities"]] == [green["id"]]
+    assert [
+        network_ip_availability["network_id"]
+        for network_ip_availability in cloud.get(path)["network_ip_availabilities"]
+    ] == [green["id"]]
     assert cloud.ask("GET", f"{ROOT}/network-ip-availabilities/{UNKNOWN}")[0] == 404
 
 

@@ -79,23 +79,23 @@ def test_listings_that_clients_read_are_empty(cloud: Cloud, path: str) -> None:
 
 
 def test_every_path_has_a_second_name(cloud: Cloud) -> None:
-    made = network(cloud)
+    new_network = network(cloud)
     assert cloud.get(f"{ROOT}/networks.json") == cloud.get(f"{ROOT}/networks")
-    assert cloud.get(f"{ROOT}/networks/{made['id']}.json")["network"] == made
+    assert cloud.get(f"{ROOT}/networks/{new_network['id']}.json")["network"] == new_network
     assert cloud.get(f"{ROOT}/quotas/p1/details.json") == cloud.get(f"{ROOT}/quotas/p1/details")
     assert cloud.ask("POST", f"{ROOT}/networks.json", {"network": {}})[0] == 201
-    assert cloud.ask("DELETE", f"{ROOT}/networks/{made['id']}.json")[0] == 204
+    assert cloud.ask("DELETE", f"{ROOT}/networks/{new_network['id']}.json")[0] == 204
 
 
 def test_unknown_fields_and_values_say_what_is_allowed(cloud: Cloud) -> None:
-    made = network(cloud)
-    status, _, message = refused(cloud, "port", network_id=made["id"], elephant=True)
+    new_network = network(cloud)
+    status, _, message = refused(cloud, "port", network_id=new_network["id"], elephant=True)
     assert (status, "unknown field `elephant` - at `$.port`; allowed are: admin_state_up, " in message) == (400, True)
     status, answer = cloud.ask(
-        "POST", f"{ROOT}/ports", {"ports": [{"network_id": made["id"], "fixed_ips": [{"x": 1}]}]}
+        "POST", f"{ROOT}/ports", {"ports": [{"network_id": new_network["id"], "fixed_ips": [{"x": 1}]}]}
     )
     assert answer["NeutronError"]["message"].endswith("allowed are: ip_address, subnet_id")
-    body = {"security_group_id": made["id"], "direction": "sideways"}
+    body = {"security_group_id": new_network["id"], "direction": "sideways"}
     status, answer = cloud.ask("POST", f"{ROOT}/security-group-rules", {"security_group_rule": body})
     assert answer["NeutronError"]["message"].endswith("; allowed are: egress, ingress")
 
@@ -103,8 +103,8 @@ def test_unknown_fields_and_values_say_what_is_allowed(cloud: Cloud) -> None:
 def test_no_network_promises_floating_addresses(cloud: Cloud) -> None:
     status, _, message = refused(cloud, "network", **{"router:external": True})
     assert (status, "no routers and no floating addresses" in message) == (400, True)
-    made = network(cloud, **{"router:external": False})
-    path = f"{ROOT}/networks/{made['id']}"
+    new_network = network(cloud, **{"router:external": False})
+    path = f"{ROOT}/networks/{new_network['id']}"
     outside: dict[str, Any] = {"network": {"router:external": True}}
     assert cloud.ask("PUT", path, outside)[0] == 400
     # One of an earlier version.
@@ -112,9 +112,11 @@ def test_no_network_promises_floating_addresses(cloud: Cloud) -> None:
     shown = cloud.get(path)["network"]
     assert (shown["router:external"], shown["shared"]) == (False, True)
     assert listed(cloud, "network", "router:external=True") == []
-    assert [one["id"] for one in listed(cloud, "network", "router:external=False&shared=True")] == [made["id"]]
+    assert [network["id"] for network in listed(cloud, "network", "router:external=False&shared=True")] == [
+        new_network["id"]
+    ]
     assert listed(cloud, "network", "shared=False") == []
     outside["network"]["router:external"] = False
     assert cloud.ask("PUT", path, outside)[1]["network"]["shared"] is False
-    aliases = {one["alias"] for one in cloud.get(f"{ROOT}/extensions")["extensions"]}
+    aliases = {extension["alias"] for extension in cloud.get(f"{ROOT}/extensions")["extensions"]}
     assert not aliases & {"router", "external-net", "trunk", "qos"}

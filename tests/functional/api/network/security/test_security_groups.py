@@ -18,8 +18,8 @@ GROUPS, RULES = "/network/v2.0/security-groups", "/network/v2.0/security-group-r
 def group(cloud: Cloud, name: str = "web", **values: Any) -> Json:
     status, answer = cloud.ask("POST", GROUPS, {"security_group": {"name": name, **values}})
     assert status == 201, answer
-    made: Json = answer["security_group"]
-    return made
+    security_group: Json = answer["security_group"]
+    return security_group
 
 
 def rule(cloud: Cloud, of: Json, **values: Any) -> tuple[int, Json]:
@@ -29,13 +29,18 @@ def rule(cloud: Cloud, of: Json, **values: Any) -> tuple[int, Json]:
 
 
 def default_of(cloud: Cloud) -> Json:
-    (found,) = cloud.get(GROUPS, query_string="name=default")["security_groups"]
-    return dict(found)
+    (security_group,) = cloud.get(GROUPS, query_string="name=default")["security_groups"]
+    return dict(security_group)
 
 
 def directions(of: Json) -> list[tuple[str, str, bool]]:
     return [
-        (one["direction"], one["ethertype"], one["remote_group_id"] == of["id"]) for one in of["security_group_rules"]
+        (
+            security_group_rule["direction"],
+            security_group_rule["ethertype"],
+            security_group_rule["remote_group_id"] == of["id"],
+        )
+        for security_group_rule in of["security_group_rules"]
     ]
 
 
@@ -71,33 +76,37 @@ def test_only_administrators_delete_a_default_group_and_it_comes_back(cloud: Clo
 
 
 def test_group_is_made_changed_and_deleted(cloud: Cloud) -> None:
-    made = group(cloud, description="for web servers")
-    assert directions(made) == [("egress", "IPv4", False), ("egress", "IPv6", False)]
-    assert made == made | {"name": "web", "project_id": "admin", "stateful": True, "revision_number": 1}
-    path = f"{GROUPS}/{made['id']}"
+    new_group = group(cloud, description="for web servers")
+    assert directions(new_group) == [("egress", "IPv4", False), ("egress", "IPv6", False)]
+    assert new_group == new_group | {"name": "web", "project_id": "admin", "stateful": True, "revision_number": 1}
+    path = f"{GROUPS}/{new_group['id']}"
     status, answer = cloud.ask("PUT", path, {"security_group": {"name": "front"}})
     assert (status, answer["security_group"]["name"], answer["security_group"]["revision_number"]) == (200, "front", 2)
     assert cloud.get(path)["security_group"]["description"] == "for web servers"
     assert cloud.ask("DELETE", path) == (204, None)
     status, answer = cloud.ask("GET", path)
     assert (status, answer["NeutronError"]["type"]) == (404, "SecurityGroupNotFound")
-    assert cloud.get(RULES, query_string=f"security_group_id={made['id']}")["security_group_rules"] == []
+    assert cloud.get(RULES, query_string=f"security_group_id={new_group['id']}")["security_group_rules"] == []
 
 
 def test_rules_come_and_go(cloud: Cloud) -> None:
-    made = group(cloud)
+    new_group = group(cloud)
     status, opened = rule(
-        cloud, made, protocol="tcp", port_range_min=22, port_range_max=22, remote_ip_prefix="10.0.0.1/8"
+        cloud, new_group, protocol="tcp", port_range_min=22, port_range_max=22, remote_ip_prefix="10.0.0.1/8"
     )
     assert status == 201, opened
     assert (opened["remote_ip_prefix"], opened["ethertype"], opened["project_id"]) == ("10.0.0.1/8", "IPv4", "admin")
     assert cloud.get(f"{RULES}/{opened['id']}")["security_group_rule"] == opened
     # The same one in other words.
-    status, again = rule(cloud, made, protocol=6, port_range_min=22, port_range_max=22, remote_ip_prefix="10.0.0.0/8")
+    status, again = rule(
+        cloud, new_group, protocol=6, port_range_min=22, port_range_max=22, remote_ip_prefix="10.0.0.0/8"
+    )
     assert (status, again["type"]) == (409, "SecurityGroupRuleExists")
-    found = cloud.get(RULES, query_string=f"security_group_id={made['id']}&direction=ingress")["security_group_rules"]
-    assert found == [opened]
-    assert len(cloud.get(f"{GROUPS}/{made['id']}")["security_group"]["security_group_rules"]) == 3
+    security_group_rules = cloud.get(RULES, query_string=f"security_group_id={new_group['id']}&direction=ingress")[
+        "security_group_rules"
+    ]
+    assert security_group_rules == [opened]
+    assert len(cloud.get(f"{GROUPS}/{new_group['id']}")["security_group"]["security_group_rules"]) == 3
     assert cloud.ask("DELETE", f"{RULES}/{opened['id']}")[0] == 204
     assert cloud.ask("DELETE", f"{RULES}/{opened['id']}")[0] == 404
 
@@ -122,31 +131,31 @@ def test_rules_come_and_go(cloud: Cloud) -> None:
     ],
 )
 def test_rule_that_cannot_be_is_refused(cloud: Cloud, values: Json, reason: str) -> None:
-    made = group(cloud)
-    status, answer = rule(cloud, made, **values)
+    new_group = group(cloud)
+    status, answer = rule(cloud, new_group, **values)
     assert (status, reason in answer["message"]) == (400, True), answer
 
 
 def test_rule_names_a_range_or_a_group(cloud: Cloud) -> None:
-    made, other = group(cloud), group(cloud, "clients")
+    new_group, other = group(cloud), group(cloud, "clients")
     both = {"remote_ip_prefix": "10.0.0.0/8", "remote_group_id": other["id"]}
-    status, answer = rule(cloud, made, **both)
+    status, answer = rule(cloud, new_group, **both)
     assert (status, answer["message"]) == (
         400,
         "Only one of remote_ip_prefix or remote_group_id or remote_address_group_id may be provided.",
     )
-    assert rule(cloud, made, remote_group_id=UNKNOWN)[0] == 404
-    assert rule(cloud, made, remote_group_id=other["id"])[0] == 201
+    assert rule(cloud, new_group, remote_group_id=UNKNOWN)[0] == 404
+    assert rule(cloud, new_group, remote_group_id=other["id"])[0] == 201
 
 
 def test_rules_that_name_a_group_go_with_it(cloud: Cloud) -> None:
-    made, other = group(cloud), group(cloud, "clients")
-    for of in (made, other):
+    new_group, other = group(cloud), group(cloud, "clients")
+    for of in (new_group, other):
         assert rule(cloud, of, remote_group_id=other["id"])[0] == 201
-    assert rule(cloud, made, protocol="tcp")[0] == 201
+    assert rule(cloud, new_group, protocol="tcp")[0] == 201
     used = cloud.get("/network/v2.0/quotas/admin/details.json")["quota"]["security_group_rule"]["used"]
     assert cloud.ask("DELETE", f"{GROUPS}/{other['id']}") == (204, None)
-    left = cloud.get(f"{GROUPS}/{made['id']}")["security_group"]["security_group_rules"]
+    left = cloud.get(f"{GROUPS}/{new_group['id']}")["security_group"]["security_group_rules"]
     assert [(one["direction"], one["protocol"]) for one in left] == [
         ("egress", None),
         ("egress", None),
@@ -163,12 +172,12 @@ def test_ports_have_groups(cloud: Cloud) -> None:
     plain = port(cloud, blue)
     assert plain["security_groups"] == [default_of(cloud)["id"]]
     assert (plain["port_security_enabled"], plain["allowed_address_pairs"]) == (True, [])
-    made = port(cloud, blue, security_groups=[web["id"]], allowed_address_pairs=[{"ip_address": "10.1.0.64/28"}])
-    assert made["security_groups"] == [web["id"]]
-    pairs = [{"ip_address": "10.1.0.64/28", "mac_address": made["mac_address"]}]
-    assert made["allowed_address_pairs"] == pairs
+    new_port = port(cloud, blue, security_groups=[web["id"]], allowed_address_pairs=[{"ip_address": "10.1.0.64/28"}])
+    assert new_port["security_groups"] == [web["id"]]
+    pairs = [{"ip_address": "10.1.0.64/28", "mac_address": new_port["mac_address"]}]
+    assert new_port["allowed_address_pairs"] == pairs
     assert cloud.ask("DELETE", f"{GROUPS}/{web['id']}")[0] == 409
-    path = f"/network/v2.0/ports/{made['id']}"
+    path = f"/network/v2.0/ports/{new_port['id']}"
     status, answer = cloud.ask("PUT", path, {"port": {"port_security_enabled": False}})
     assert (status, answer["NeutronError"]["type"]) == (409, "PortSecurityPortHasSecurityGroup")
     off = {"port_security_enabled": False, "security_groups": []}
@@ -192,13 +201,13 @@ def test_quotas_limit_groups_and_rules(cloud: Cloud) -> None:
     default_of(cloud)
     limits = {"security_group": 2, "security_group_rule": 7}
     cloud.conductor.update_quota_set(RequestContext(request_id="req-1"), project_id="admin", limits=limits, force=True)
-    made = group(cloud)
+    new_group = group(cloud)
     status, answer = cloud.ask("POST", GROUPS, {"security_group": {"name": "more"}})
     assert (status, "security_group" in answer["NeutronError"]["message"]) == (403, True)
-    assert rule(cloud, made, protocol="tcp")[0] == 201
-    status, answer = rule(cloud, made, protocol="udp")
+    assert rule(cloud, new_group, protocol="tcp")[0] == 201
+    status, answer = rule(cloud, new_group, protocol="udp")
     assert (status, "security_group_rule" in answer["message"]) == (403, True)
-    assert cloud.ask("DELETE", f"{GROUPS}/{made['id']}")[0] == 204
+    assert cloud.ask("DELETE", f"{GROUPS}/{new_group['id']}")[0] == 204
     group(cloud)
 
 
@@ -212,11 +221,16 @@ def test_servers_have_the_groups_of_their_ports(stocked: Cloud) -> None:
     path = f"/v2.1/servers/{answer['server']['id']}"
     assert stocked.get(path)["server"]["security_groups"] == [{"name": "web"}]
     assert stocked.ask("POST", f"{path}/action", {"addSecurityGroup": {"name": "default"}})[0] == 202
-    assert [one["name"] for one in stocked.get(path)["server"]["security_groups"]] == ["default", "web"]
+    assert [security_group["name"] for security_group in stocked.get(path)["server"]["security_groups"]] == [
+        "default",
+        "web",
+    ]
     assert stocked.ask("POST", f"{path}/action", {"removeSecurityGroup": {"name": web["id"]}})[0] == 202
-    found = stocked.get(f"{path}/os-security-groups")["security_groups"]
-    assert [(one["name"], len(one["rules"])) for one in found] == [("default", 2)]
-    assert [one["group"] for one in found[0]["rules"]] == [{"name": "default", "tenant_id": "admin"}] * 2
+    security_groups = stocked.get(f"{path}/os-security-groups")["security_groups"]
+    assert [(security_group["name"], len(security_group["rules"])) for security_group in security_groups] == [
+        ("default", 2)
+    ]
+    assert [rule["group"] for rule in security_groups[0]["rules"]] == [{"name": "default", "tenant_id": "admin"}] * 2
     for action, name, expected in (
         ("removeSecurityGroup", "web", 404),
         ("addSecurityGroup", "unknown", 404),
@@ -282,8 +296,8 @@ def test_rules_of_a_server_have_their_source_and_ports(
     subnet(stocked, network(stocked))
     create = {**stocked.server, "security_groups": [{"name": "web"}]}
     server = stocked.ask("POST", "/v2.1/servers", {"server": create})[1]["server"]
-    (found,) = stocked.get(f"/v2.1/servers/{server['id']}/os-security-groups")["security_groups"]
-    (shown,) = found["rules"]
+    (security_group,) = stocked.get(f"/v2.1/servers/{server['id']}/os-security-groups")["security_groups"]
+    (shown,) = security_group["rules"]
     assert (shown["from_port"], shown["to_port"]) == ports
     assert (shown["ip_range"], shown["group"]) == (source, named)
 

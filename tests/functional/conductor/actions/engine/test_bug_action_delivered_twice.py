@@ -29,11 +29,11 @@ def with_interface(harness: ConductorHarness) -> str:
 @pytest.mark.parametrize("kind", OF_ACTIVE)
 def test_both_deliveries_get_the_same_answer_and_the_host_one_message(harness: ConductorHarness, kind: str) -> None:
     """Either answer may arrive first, so the second one must be no error."""
-    uuid, asked = with_interface(harness), new_request()
+    uuid, request = with_interface(harness), new_request()
     arguments = arguments_of(harness, uuid, kind)
     sent = len(harness.hosts["a"].actions)
     for _ in range(2):
-        harness.conductor.start_action(asked, instance_uuid=uuid, action=kind, arguments=arguments)
+        harness.conductor.start_action(request, instance_uuid=uuid, action=kind, arguments=arguments)
     assert len(harness.hosts["a"].actions) == sent + 1
     assert [name for name, _ in harness.actions(uuid)].count(BY_KIND[kind].name) == 1 + (kind == "attach_interface")
 

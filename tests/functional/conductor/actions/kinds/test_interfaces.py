@@ -107,9 +107,9 @@ def test_an_interface_that_cannot_be_attached_leaves_nothing(harness: ConductorH
 
 
 def network_object(harness: ConductorHarness) -> Any:
-    made = network(harness)
-    subnet(harness, made, "10.1.0.0/24")
-    return made
+    new_network = network(harness)
+    subnet(harness, new_network, "10.1.0.0/24")
+    return new_network
 
 
 def test_a_port_that_was_there_is_free_again_after_it_is_detached(harness: ConductorHarness) -> None:
@@ -278,10 +278,10 @@ def test_an_attachment_that_a_hard_reboot_carries_ends_with_a_reset_of_the_state
 def test_a_port_of_another_device_is_in_use(harness: ConductorHarness, by: str) -> None:
     made = network_object(harness)
     router = port(harness, made, device_id="a router", device_owner="network:router_interface")
-    wanted = RequestedNic(network_id=made.id, port_id=router.id)
+    requested_nic = RequestedNic(network_id=made.id, port_id=router.id)
     attempt: Callable[[], object] = {
         "attachment": lambda: attach(harness, harness.active(), made.id, port_id=router.id),
-        "creation": lambda: harness.create(requested_networks=(wanted,)),
+        "creation": lambda: harness.create(requested_networks=(requested_nic,)),
     }[by]
     with pytest.raises(errors.PortInUse):
         attempt()
@@ -294,10 +294,10 @@ def test_a_port_of_another_device_is_in_use(harness: ConductorHarness, by: str) 
 def test_a_port_gets_no_more_addresses_than_one_may_have(harness: ConductorHarness) -> None:
     """From the first subnet that has one, for any number of requests at a time."""
     server = harness.active()
-    made = network(harness)
-    subnet(harness, made, "10.4.0.0/30")
-    subnet(harness, made, "10.5.0.0/24")
-    done(harness, server, attach(harness, server, made.id))
+    new_network = network(harness)
+    subnet(harness, new_network, "10.4.0.0/30")
+    subnet(harness, new_network, "10.5.0.0/24")
+    done(harness, server, attach(harness, server, new_network.id))
 
     def more() -> list[str]:
         (one,) = attached(harness, server)
@@ -385,11 +385,11 @@ def test_a_server_has_so_many_interfaces_and_no_more(harness: ConductorHarness) 
 
 def test_no_address_is_left(harness: ConductorHarness) -> None:
     server = harness.active()
-    made = network(harness)
-    subnet(harness, made, "10.3.0.0/30")
-    done(harness, server, attach(harness, server, made.id))
+    new_network = network(harness)
+    subnet(harness, new_network, "10.3.0.0/30")
+    done(harness, server, attach(harness, server, new_network.id))
     with pytest.raises(errors.IpAddressGenerationFailure):
-        attach(harness, server, made.id)
+        attach(harness, server, new_network.id)
     assert left(harness) == (1, 1, 1)
 
 

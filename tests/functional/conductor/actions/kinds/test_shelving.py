@@ -29,9 +29,9 @@ def harness(harness: ConductorHarness) -> ConductorHarness:
 
 
 def image_id(harness: ConductorHarness, uuid: str) -> str:
-    found = harness.instance(uuid).shelved_image_id
-    assert found is not None
-    return found
+    shelved_image_id = harness.instance(uuid).shelved_image_id
+    assert shelved_image_id is not None
+    return shelved_image_id
 
 
 def images(harness: ConductorHarness) -> set[str]:
@@ -163,7 +163,7 @@ def test_a_shelved_server_leaves_its_host_and_gets_another_one(harness: Conducto
     assert harness.state(uuid) == "shelved_offloaded/unshelving on b"
     harness.conductor.begin_attempt(CTX, instance_uuid=uuid, attempt=2, host="b", step="spawning")
     assert harness.state(uuid) == "shelved_offloaded/spawning on b"
-    assert [one.uuid for one in harness.conductor.instances_of_host(CTX, host="b").instances] == [uuid]
+    assert [instance.uuid for instance in harness.conductor.instances_of_host(CTX, host="b").instances] == [uuid]
     assert shelved in images(harness)
     harness.succeed("b", uuid, attempt=2)
     assert harness.state(uuid) == "active/None on b"
@@ -240,8 +240,8 @@ def test_an_image_that_goes_before_the_shelve_ends_keeps_the_disk_on_its_host(ha
     action_id = harness.act(uuid, "shelve")
     harness.conductor.begin_action(CTX, **report(harness, uuid, action_id, "a"))
     harness.upload(uuid)
-    (made,) = images(harness)
-    delete_image(harness, made)
+    (image,) = images(harness)
+    delete_image(harness, image)
     succeed(harness, uuid, action_id)
     assert (harness.state(uuid), harness.task(uuid)) == ("shelved/None on a", None)
 

@@ -15,9 +15,9 @@ AGENT = "<devices><channel type='unix'><target type='virtio' name='org.qemu.gues
 
 
 def error(code: int) -> libvirt.libvirtError:
-    made = libvirt.libvirtError("the agent")
-    made.err = (code, libvirt.VIR_FROM_QEMU, "the agent", 2, "", "", "", 0, 0)
-    return made
+    libvirt_error = libvirt.libvirtError("the agent")
+    libvirt_error.err = (code, libvirt.VIR_FROM_QEMU, "the agent", 2, "", "", "", 0, 0)
+    return libvirt_error
 
 
 class Domain:

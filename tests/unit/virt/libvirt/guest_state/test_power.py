@@ -41,8 +41,8 @@ class Domain:
 
 
 def state_of(domain: Any) -> tuple[PowerState, GuestReason]:
-    found = power.guest_state(domain)
-    return found.power_state, found.reason
+    guest_state = power.guest_state(domain)
+    return guest_state.power_state, guest_state.reason
 
 
 @pytest.mark.parametrize(("name", "state", "reason"), reasons(), ids=[name for name, _, _ in reasons()])

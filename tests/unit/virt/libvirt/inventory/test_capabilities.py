@@ -163,8 +163,8 @@ def test_units_are_heeded() -> None:
 
 
 def test_the_features_of_the_model_are_in_cpu_info() -> None:
-    found = capabilities.with_features(capabilities.parse(TWO_CELLS), ["vmx", "sse2"])
-    assert json.loads(found.cpu_info)["features"] == ["avx512f", "sse2", "vmx"]
+    features = capabilities.with_features(capabilities.parse(TWO_CELLS), ["vmx", "sse2"])
+    assert json.loads(features.cpu_info)["features"] == ["avx512f", "sse2", "vmx"]
 
 
 @pytest.mark.parametrize("xml", ["", "no xml", "<capabilities/>"])

@@ -14,9 +14,9 @@ from minova.virt.libvirt.migration.transfer_key import make_folder
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    made = make_folder(TransferKey(identity="move", secret="0" * 64), as_nobody=False)
-    yield made
-    shutil.rmtree(made)
+    folder = make_folder(TransferKey(identity="move", secret="0" * 64), as_nobody=False)
+    yield folder
+    shutil.rmtree(folder)
 
 
 def test_the_key_is_for_its_owner_alone(folder: Path) -> None:

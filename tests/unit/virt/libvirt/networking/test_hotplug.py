@@ -112,94 +112,109 @@ def hotplug(one: Libvirt) -> Hotplug:
 
 
 def test_a_guest_is_asked_until_it_lets_go() -> None:
-    one = Libvirt(XML, OTHER, defined=(XML, OTHER), lets_go=3)
-    hotplug(one).detach("one", VIF, lambda: None)
-    assert (one.live, one.defined, one.asked, one.filters) == ([OTHER], [OTHER], 3, set())
-    assert 10.0 <= one.now < 11.0
+    new_libvirt = Libvirt(XML, OTHER, defined=(XML, OTHER), lets_go=3)
+    hotplug(new_libvirt).detach("one", VIF, lambda: None)
+    assert (new_libvirt.live, new_libvirt.defined, new_libvirt.asked, new_libvirt.filters) == (
+        [OTHER],
+        [OTHER],
+        3,
+        set(),
+    )
+    assert 10.0 <= new_libvirt.now < 11.0
 
 
 def test_a_guest_that_never_lets_go_keeps_the_interface() -> None:
-    one = Libvirt(XML, defined=(XML,), lets_go=None)
+    new_libvirt = Libvirt(XML, defined=(XML,), lets_go=None)
     with pytest.raises(
         errors.InterfaceDetachFailed, match="has not let go of the interface fa:16:3e:00:00:01, asked 3"
     ):
-        hotplug(one).detach("one", VIF, lambda: None)
-    assert (one.live, one.defined, one.asked, one.filters) == ([XML], [XML], 3, {filter_name("p")})
+        hotplug(new_libvirt).detach("one", VIF, lambda: None)
+    assert (new_libvirt.live, new_libvirt.defined, new_libvirt.asked, new_libvirt.filters) == (
+        [XML],
+        [XML],
+        3,
+        {filter_name("p")},
+    )
 
 
 def test_a_wait_ends_when_it_is_not_wanted_any_more() -> None:
-    one = Libvirt(XML, defined=(XML,), lets_go=None)
+    new_libvirt = Libvirt(XML, defined=(XML,), lets_go=None)
 
     def check() -> None:
-        if one.now > 1.0:
+        if new_libvirt.now > 1.0:
             raise errors.StaleAttempt("a deletion has come")
 
     with pytest.raises(errors.StaleAttempt):
-        hotplug(one).detach("one", VIF, check)
-    assert (one.asked, one.now < 2.0, one.defined) == (1, True, [XML])
+        hotplug(new_libvirt).detach("one", VIF, check)
+    assert (new_libvirt.asked, new_libvirt.now < 2.0, new_libvirt.defined) == (1, True, [XML])
 
 
 @pytest.mark.parametrize("active", [True, False])
 def test_what_was_cut_off_is_ended(active: bool) -> None:
     """The guest has let go of it, or is off; the definition names it still."""
-    one = Libvirt(defined=(XML, OTHER), active=active)
+    new_libvirt = Libvirt(defined=(XML, OTHER), active=active)
     for _ in range(2):
-        hotplug(one).detach("one", VIF, lambda: None)
-        assert (one.defined, one.asked, one.filters) == ([OTHER], 0, set())
+        hotplug(new_libvirt).detach("one", VIF, lambda: None)
+        assert (new_libvirt.defined, new_libvirt.asked, new_libvirt.filters) == ([OTHER], 0, set())
 
 
 def test_an_attachment_is_done_once() -> None:
-    one = Libvirt(OTHER, defined=(OTHER,))
+    new_libvirt = Libvirt(OTHER, defined=(OTHER,))
     for _ in range(2):
-        hotplug(one).attach(one, VIF, XML, "web")
-        assert (one.live, one.defined) == ([OTHER, XML], [OTHER, XML])
+        hotplug(new_libvirt).attach(new_libvirt, VIF, XML, "web")
+        assert (new_libvirt.live, new_libvirt.defined) == ([OTHER, XML], [OTHER, XML])
     # It was cut off between the definition and the guest.
-    one.live.remove(XML)
-    hotplug(one).attach(one, VIF, XML, "web")
-    assert one.live == [OTHER, XML]
-    assert [vif.port_id for vif in interfaces_of_ports(one)] == ["q", "p"]
+    new_libvirt.live.remove(XML)
+    hotplug(new_libvirt).attach(new_libvirt, VIF, XML, "web")
+    assert new_libvirt.live == [OTHER, XML]
+    assert [vif.port_id for vif in interfaces_of_ports(new_libvirt)] == ["q", "p"]
 
 
 def test_an_attachment_that_the_guest_cannot_take_leaves_nothing() -> None:
-    one = Libvirt(OTHER, defined=(OTHER,))
-    one.refuses_live = True
+    new_libvirt = Libvirt(OTHER, defined=(OTHER,))
+    new_libvirt.refuses_live = True
     with pytest.raises(errors.InterfaceAttachFailed, match="no more available PCI slots"):
-        hotplug(one).attach(one, VIF, XML, "web")
-    assert (one.live, one.defined, one.filters) == ([OTHER], [OTHER], set())
+        hotplug(new_libvirt).attach(new_libvirt, VIF, XML, "web")
+    assert (new_libvirt.live, new_libvirt.defined, new_libvirt.filters) == ([OTHER], [OTHER], set())
 
 
 def test_a_guest_that_is_off_has_it_at_its_next_start() -> None:
-    one = Libvirt(defined=(OTHER,), active=False)
-    hotplug(one).attach(one, VIF, XML, "web")
-    assert (one.live, one.defined) == ([], [OTHER, XML])
+    new_libvirt = Libvirt(defined=(OTHER,), active=False)
+    hotplug(new_libvirt).attach(new_libvirt, VIF, XML, "web")
+    assert (new_libvirt.live, new_libvirt.defined) == ([], [OTHER, XML])
 
 
 def test_an_attachment_that_fails_leaves_a_guest_that_has_the_interface_as_it_is() -> None:
     """It was asked for twice, and the second time libvirt fails. The guest must not count as one without it."""
-    one = Libvirt(XML, defined=(XML,), lets_go=None)
-    one.nwfilterDefineXML = lambda xml: _fail("no filters now")  # type: ignore[method-assign]
+    new_libvirt = Libvirt(XML, defined=(XML,), lets_go=None)
+    new_libvirt.nwfilterDefineXML = lambda xml: _fail("no filters now")  # type: ignore[method-assign]
     with pytest.raises(libvirt.libvirtError):
-        hotplug(one).attach(one, VIF, XML, "web")
-    assert (one.live, one.defined, one.asked, one.filters) == ([XML], [XML], 0, {filter_name("p")})
+        hotplug(new_libvirt).attach(new_libvirt, VIF, XML, "web")
+    assert (new_libvirt.live, new_libvirt.defined, new_libvirt.asked, new_libvirt.filters) == (
+        [XML],
+        [XML],
+        0,
+        {filter_name("p")},
+    )
 
 
 def test_a_guest_that_has_the_interface_again_is_not_taken_for_one_without_it() -> None:
     """It was off when it was asked, and is started before what is left is removed."""
-    one = Libvirt(XML, defined=(XML,), lets_go=None, active=False)
+    new_libvirt = Libvirt(XML, defined=(XML,), lets_go=None, active=False)
     answers = iter([False, True, True, True])
-    one.isActive = lambda: next(answers)  # type: ignore[method-assign]
+    new_libvirt.isActive = lambda: next(answers)  # type: ignore[method-assign]
     with pytest.raises(errors.InterfaceDetachFailed):
-        hotplug(one).detach("one", VIF, lambda: None)
-    assert (one.live, one.defined, one.filters) == ([XML], [XML], {filter_name("p")})
+        hotplug(new_libvirt).detach("one", VIF, lambda: None)
+    assert (new_libvirt.live, new_libvirt.defined, new_libvirt.filters) == ([XML], [XML], {filter_name("p")})
 
 
 @pytest.mark.parametrize(("live", "defined"), [((XML,), ()), ((), (XML,)), ((XML, OTHER), (XML,))])
 def test_what_is_half_done_is_seen(live: tuple[str, ...], defined: tuple[str, ...]) -> None:
-    one = Libvirt(*live, defined=defined)
-    one.listAllDomains = lambda: [one]  # type: ignore[attr-defined]
-    one.name = lambda: "one"  # type: ignore[attr-defined]
-    assert hotplug(one).refresh(one, {"one": (VIF,)}, lambda uuid: True) == ("one",)
-    assert VIF.mac_address in {vif.mac_address for vif in interfaces_of_ports(one)}
+    new_libvirt = Libvirt(*live, defined=defined)
+    new_libvirt.listAllDomains = lambda: [new_libvirt]  # type: ignore[attr-defined]
+    new_libvirt.name = lambda: "one"  # type: ignore[attr-defined]
+    assert hotplug(new_libvirt).refresh(new_libvirt, {"one": (VIF,)}, lambda uuid: True) == ("one",)
+    assert VIF.mac_address in {vif.mac_address for vif in interfaces_of_ports(new_libvirt)}
 
 
 def _fail(text: str) -> None:

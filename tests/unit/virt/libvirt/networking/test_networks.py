@@ -77,11 +77,11 @@ class Libvirt:
     networkLookupByName = networkLookupByUUIDString  # noqa: N815
 
     def networkDefineXML(self, xml: str) -> Network:  # noqa: N802
-        made = Network(xml)
-        uuid = str(made.root.findtext("uuid"))
-        self.networks[uuid] = made
-        made.gone = lambda: self.networks.pop(uuid)
-        return made
+        network = Network(xml)
+        uuid = str(network.root.findtext("uuid"))
+        self.networks[uuid] = network
+        network.gone = lambda: self.networks.pop(uuid)
+        return network
 
     def listAllNetworks(self) -> list[Network]:  # noqa: N802
         return list(self.networks.values())
@@ -97,9 +97,9 @@ class Libvirt:
 
 
 def networks(host: FakeHostNetworks, bridges: Collection[str] = ()) -> LocalNetworks:
-    made = LocalNetworks(host, lambda: (), interfaces=lambda: bridges)
-    made.lost = Repair(lambda bridge: ("tapb",))
-    return made
+    local_networks = LocalNetworks(host, lambda: (), interfaces=lambda: bridges)
+    local_networks.lost = Repair(lambda bridge: ("tapb",))
+    return local_networks
 
 
 @pytest.mark.parametrize("on_network", [True, False])

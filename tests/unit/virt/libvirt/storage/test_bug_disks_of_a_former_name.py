@@ -43,10 +43,10 @@ def disks(tmp_path: Path) -> Disks:
     folder = tmp_path / UUID
     folder.mkdir()
     (folder / "disk").write_bytes(b"precious")
-    made = Disks(tmp_path)
-    made.recognise(frozenset({"old"}))
-    record(made)
-    return made
+    disks = Disks(tmp_path)
+    disks.recognise(frozenset({"old"}))
+    record(disks)
+    return disks
 
 
 def owner(disks: Disks) -> str:

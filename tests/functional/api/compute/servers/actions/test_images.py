@@ -13,9 +13,9 @@ def snapshot(stocked: Cloud, uuid: str, body: Any) -> tuple[int, Any]:
 
 def test_an_image_inherits_from_the_servers_image_and_flavor(stocked: Cloud) -> None:
     base = stocked.make_image(min_ram=64, os_distro="debian", hw_disk_bus="virtio", cache_in_nova="yes")
-    made = stocked.make_server(imageRef=base["id"])
+    server = stocked.make_server(imageRef=base["id"])
     body = {"name": "shot", "metadata": {"mine": "1", "os_distro": "other"}}
-    assert snapshot(stocked, made["id"], body) == (202, None)
+    assert snapshot(stocked, server["id"], body) == (202, None)
     (_, kind, arguments) = stocked.conductor.actions[0]
     image = arguments["image"]
     assert kind == "snapshot"
@@ -35,7 +35,7 @@ def test_an_image_inherits_from_the_servers_image_and_flavor(stocked: Cloud) -> 
         "image_location": "snapshot",
         "image_state": "available",
         "owner_id": "admin",
-        "instance_uuid": made["id"],
+        "instance_uuid": server["id"],
         "user_id": image["properties"]["user_id"],
     }
 
@@ -43,22 +43,22 @@ def test_an_image_inherits_from_the_servers_image_and_flavor(stocked: Cloud) -> 
 def test_bug_snapshot_of_a_snapshot_forgot_the_first_image(stocked: Cloud) -> None:
     base = stocked.make_image()
     first = stocked.make_image(base_image_ref=base["id"])
-    made = stocked.make_server(imageRef=first["id"])
-    assert snapshot(stocked, made["id"], {"name": "shot"})[0] == 202
+    server = stocked.make_server(imageRef=first["id"])
+    assert snapshot(stocked, server["id"], {"name": "shot"})[0] == 202
     properties = stocked.conductor.actions[0][2]["image"]["properties"]
     assert (properties["base_image_ref"], properties["first_image_ref"]) == (first["id"], base["id"])
 
 
 @pytest.mark.parametrize("key", ["createImage", "createBackup"])
 def test_metadata_do_not_replace_what_the_image_says_of_its_server(stocked: Cloud, key: str) -> None:
-    made, other = stocked.make_server(), stocked.make_server()
+    server, other = stocked.make_server(), stocked.make_server()
     lies = {"instance_uuid": other["id"], "user_id": "other", "image_type": "other", "backup_type": "other"}
     body: Any = {"name": "shot", "metadata": lies}
     body |= {"backup_type": "daily", "rotation": 0} if key == "createBackup" else {}
-    assert stocked.ask("POST", f"/v2.1/servers/{made['id']}/action", {key: body})[0] == 202
+    assert stocked.ask("POST", f"/v2.1/servers/{server['id']}/action", {key: body})[0] == 202
     ((_, _, arguments),) = stocked.conductor.actions
     said = arguments["image"]["properties"]
-    assert said["instance_uuid"] == made["id"]
+    assert said["instance_uuid"] == server["id"]
     assert said["user_id"] != "other"
     # Nova lets them say another kind.
     backup = ("backup", "daily")
@@ -66,8 +66,10 @@ def test_metadata_do_not_replace_what_the_image_says_of_its_server(stocked: Clou
 
 
 def test_the_answer_points_to_the_image(stocked: Cloud) -> None:
-    made = stocked.make_server()
-    result = stocked.client.simulate_post(f"/v2.1/servers/{made['id']}/action", json={"createImage": {"name": "shot"}})
+    server = stocked.make_server()
+    result = stocked.client.simulate_post(
+        f"/v2.1/servers/{server['id']}/action", json={"createImage": {"name": "shot"}}
+    )
     image_id = stocked.conductor.actions[0][2]["image"]["id"]
     assert (result.status_code, result.content) == (202, b"")
     assert result.headers["Location"].endswith(f"/v2/images/{image_id}")
@@ -90,15 +92,15 @@ def test_the_answer_points_to_the_image(stocked: Cloud) -> None:
     ],
 )
 def test_wrong_arguments_are_named(stocked: Cloud, body: Any, field: str) -> None:
-    made = stocked.make_server()
-    status, answer = snapshot(stocked, made["id"], body)
+    server = stocked.make_server()
+    status, answer = snapshot(stocked, server["id"], body)
     assert status == 400
     assert field in answer["badRequest"]["message"].lower()
     assert stocked.conductor.actions == []
 
 
 def test_too_much_metadata_is_forbidden(stocked: Cloud) -> None:
-    made = stocked.make_server()
+    server = stocked.make_server()
     metadata = {f"key{number}": "v" for number in range(129)}
-    status, answer = snapshot(stocked, made["id"], {"name": "shot", "metadata": metadata})
+    status, answer = snapshot(stocked, server["id"], {"name": "shot", "metadata": metadata})
     assert (status, "128" in answer["forbidden"]["message"]) == (403, True)

@@ -31,26 +31,26 @@ def text(answer: Json) -> str:
 
 
 def blue(cloud: Cloud, cidr: str = "10.1.0.0/24", **values: Any) -> Json:
-    made = network(cloud, **values)
-    subnet(cloud, made, cidr)
-    return made
+    new_network = network(cloud, **values)
+    subnet(cloud, new_network, cidr)
+    return new_network
 
 
 def test_an_interface_is_attached_listed_shown_and_detached(stocked: Cloud) -> None:
     server, of = stocked.make_server(), blue(stocked)
     status, answer = attach(stocked, server, net_id=of["id"])
-    (made,) = listed(stocked, "port")
+    (new_port,) = listed(stocked, "port")
     expected = {
         "net_id": of["id"],
-        "port_id": made["id"],
-        "mac_addr": made["mac_address"],
+        "port_id": new_port["id"],
+        "mac_addr": new_port["mac_address"],
         "port_state": "DOWN",
-        "fixed_ips": made["fixed_ips"],
+        "fixed_ips": new_port["fixed_ips"],
     }
     assert (status, answer) == (200, {"interfaceAttachment": expected})
     assert stocked.get(path_of(server))["interfaceAttachments"] == [expected]
-    assert stocked.get(path_of(server, made["id"]))["interfaceAttachment"] == expected
-    assert stocked.ask("DELETE", path_of(server, made["id"])) == (202, None)
+    assert stocked.get(path_of(server, new_port["id"]))["interfaceAttachment"] == expected
+    assert stocked.ask("DELETE", path_of(server, new_port["id"])) == (202, None)
     assert stocked.get(path_of(server)) == {"interfaceAttachments": []}
     assert listed(stocked, "port") == [], "it was made for the server"
 
