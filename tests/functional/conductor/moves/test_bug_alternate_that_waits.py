@@ -34,7 +34,7 @@ def test_bug_live_migration_ended_where_its_alternate_was_busy(tmp_path: Path, m
         mover.wait(lambda: mover.migration() is not None and mover.migration().status in {"queued", "error"})
         assert mover.migration().status == "queued"
         (alternate,) = busy
-        del mover.cloud.drivers[alternate].check_live  # type: ignore[attr-defined]
+        del mover.cloud.drivers[alternate].check_live
         busy.clear()
         mover.wait()
         assert mover.state == ("active", None, alternate)
