@@ -19,10 +19,6 @@ ADVANCE_INTERVAL, WATCH_INTERVAL = 2.0, 3.0
 def rarer_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(minova.conductor.manager, "ADVANCE_INTERVAL", ADVANCE_INTERVAL)
     monkeypatch.setattr(minova.scheduler.manager, "WATCH_INTERVAL", WATCH_INTERVAL)
-
-
-@pytest.fixture
-def fewer_renewals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "RENEWALS", RENEWALS)
 
 

@@ -59,10 +59,11 @@ class Mover:
         self.cloud = Cloud(1, folder, hosts=hosts, **(PROMPT | options))
         self.cloud.world.faults = Faults(others_first=0.0)
         self.world = self.cloud.world
-        self.world.run(30.0)
+        # The hosts register and report.
+        self.world.run(5.0)
         self.cloud.create(1, 1)
-        self.world.run(30.0)
         (self.uuid,) = self.cloud.acknowledged
+        self.wait(lambda: self.state[0] == "active" and self.is_at_rest())
         self.source = str(self.row.host)
         self._requests = 0
 

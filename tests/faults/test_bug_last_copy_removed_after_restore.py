@@ -20,7 +20,7 @@ from tests.faults.mover import Mover
 from tests.faults.restores import recover
 from tests.faults.test_bug_moves import message, other
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("fewer_renewals")]
+pytestmark = pytest.mark.timeout(300)
 RUNNING, OFF = PowerState.RUNNING, PowerState.SHUTDOWN
 
 

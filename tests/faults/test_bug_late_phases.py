@@ -10,7 +10,7 @@ from minova.objects.servers.moves import MovePhase, PhaseKey
 from tests.faults.mover import Mover
 from tests.faults.test_orders_of_live_migrations import phase
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("fewer_renewals")]
+pytestmark = pytest.mark.timeout(300)
 CTX = RequestContext(request_id="req-late", user_id="u", project_id="p", is_admin=True)
 
 

@@ -50,6 +50,7 @@ def test_a_late_report_stops_no_guest_that_was_started_since(tmp_path: Path) -> 
     assert a_story(tmp_path) == []
 
 
+@pytest.mark.nightly("shows that the test above can fail, with a story as long as its own")
 def test_reports_without_a_proof_are_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     follow = ComputeNodes.report_power_states
 

@@ -14,7 +14,7 @@ from minova.objects.servers.states import PowerState
 from tests.faults.mover import Mover, double_all
 from tests.faults.world import Process
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("fewer_renewals")]
+pytestmark = pytest.mark.timeout(300)
 ADMIN = RequestContext(request_id="req-admin", user_id="u", project_id="p", is_admin=True)
 DELETE_TIMEOUT = 60
 

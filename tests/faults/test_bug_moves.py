@@ -25,7 +25,7 @@ from tests.faults.test_evacuation import (
     power_cut,
 )
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("fewer_renewals")]
+pytestmark = pytest.mark.timeout(300)
 
 
 def other(mover: Mover) -> str:

@@ -20,7 +20,7 @@ from minova.objects.actions.table import BY_KIND
 from tests.faults.cloud import CONTROLLERS, DELETE_PORT, Cloud
 from tests.faults.world import Faults, Process
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("fewer_renewals")]
+pytestmark = pytest.mark.timeout(300)
 # The lease is as by default; the storms look more rarely. Tasks are looked at half as often as by default, and leases renewed a third
 # as often: most of the time of these tests goes into such looks, and rarer ones make what is shown here no easier.
 PROMPT: dict[str, object] = {"conductor__worker_lease": 9, "conductor__task_interval": 2}

@@ -26,7 +26,7 @@ UNDISTURBED = 10.0
 CUT = 8.0
 ALL = os.environ.get("MINOVA_TABLE") == "all"
 # All steps of a live migration are more than 60.
-pytestmark = [pytest.mark.timeout(2400 if ALL else 600), pytest.mark.usefixtures("fewer_renewals")]
+pytestmark = pytest.mark.timeout(2400 if ALL else 600)
 # Every how manieth step is taken, unless all are.
 STRIDE = int(os.environ.get("MINOVA_STRIDE", "1" if ALL else "13"))
 KILLED = ("source", "destination", "conductor", "scheduler", "broker", "database")

@@ -33,7 +33,7 @@ from tests.faults.test_crash_table import (
 )
 from tests.faults.world import Faults
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("fewer_renewals")]
+pytestmark = pytest.mark.timeout(900)
 STRIDE = 1 if os.environ.get("MINOVA_TABLE") == "all" else 11
 
 

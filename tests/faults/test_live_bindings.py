@@ -18,7 +18,7 @@ from tests.fakes.neutron import FakeNeutron
 from tests.faults.mover import Mover
 from tests.functional.conductor.conductor_harness import CTX
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("fewer_renewals")]
+pytestmark = pytest.mark.timeout(300)
 
 
 class Moving:

@@ -19,7 +19,7 @@ from minova.objects.servers.states import PowerState
 from tests.faults.mover import Mover
 from tests.faults.test_evacuation import force
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("fewer_renewals")]
+pytestmark = pytest.mark.timeout(300)
 CTX = RequestContext(request_id="req-order", user_id="u", project_id="p", is_admin=True)
 
 

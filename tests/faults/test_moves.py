@@ -17,7 +17,7 @@ from tests.faults.cloud import CONTROLLERS, FLAVOR, LARGER
 from tests.faults.mover import Mover
 from tests.faults.test_evacuation import evacuate
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("fewer_renewals")]
+pytestmark = pytest.mark.timeout(300)
 
 
 def test_a_migration_is_confirmed(mover: Mover) -> None:

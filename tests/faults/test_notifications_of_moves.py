@@ -15,7 +15,7 @@ from tests.faults.cloud import LARGER
 from tests.faults.mover import Mover
 from tests.unit.messaging.test_notifier import conf_of
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("fewer_renewals")]
+pytestmark = pytest.mark.timeout(300)
 CTX = RequestContext(request_id="req-order", user_id="u", project_id="p", is_admin=True)
 
 

@@ -17,7 +17,7 @@ from minova.db.models import Task
 from minova.objects.servers.states import PowerState
 from tests.faults.mover import Mover
 
-pytestmark = [pytest.mark.timeout(1200), pytest.mark.usefixtures("fewer_renewals")]
+pytestmark = pytest.mark.timeout(1200)
 PHASES = ("describe", "check", "prepare", "migrate", "arrive", "leave")
 CORE = ("prepare", "migrate")
 ORDERS = (("abort", "force"), ("force", "abort"), ("abort", "abort"))

@@ -13,7 +13,7 @@ from tests.faults.mover import Mover
 from tests.faults.test_bug_moves import phase
 from tests.faults.test_evacuation import force
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("fewer_renewals")]
+pytestmark = pytest.mark.timeout(300)
 
 
 def message(mover: Mover) -> str:

@@ -10,8 +10,8 @@ import pytest
 
 from tests.faults.stories import Story
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("fewer_renewals")]
-STORIES = int(os.environ.get("MINOVA_STORIES", "3"))
+pytestmark = pytest.mark.timeout(300)
+STORIES = int(os.environ.get("MINOVA_STORIES", "2"))
 
 
 @pytest.mark.parametrize("seed", range(STORIES))

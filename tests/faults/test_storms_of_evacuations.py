@@ -22,7 +22,6 @@ from tests.faults.world import Faults
 
 pytestmark = [
     pytest.mark.timeout(900),
-    pytest.mark.usefixtures("fewer_renewals"),
     pytest.mark.nightly("half a minute each; test_evacuation.py has one host that dies"),
 ]
 SEEDS = 24

@@ -15,7 +15,7 @@ from tests.faults.mover import PROMPT
 from tests.faults.storms import MOVES, STORMS, live, violations
 from tests.faults.test_crash_table import unfinished
 
-pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("fewer_renewals")]
+pytestmark = pytest.mark.timeout(600)
 SEEDS = int(os.environ.get("MINOVA_STORMS_OF_MOVES", "1"))
 # A rename waits for the end of all moves of its host, and no conductor ends one while all are dead. The first is the core.
 NAMES = ("all at once", *(name for name in STORMS if name not in {"all at once", "hosts are renamed"}))

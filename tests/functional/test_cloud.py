@@ -188,6 +188,7 @@ def placed_wrongly(session: Any, active: list[Instance]) -> list[str]:
     return found
 
 
+@pytest.mark.nightly("requests of one server fill the same cloud, and the last test makes 200 in one request")
 def test_two_hundred_in_one_request_fill_fifty_computes(cluster: Cluster, people: People, image: str) -> None:
     people.create(SMALL, image, BOOTS)
     assert settled(cluster) == {"active": BOOTS}

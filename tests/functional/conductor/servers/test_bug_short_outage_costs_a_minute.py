@@ -146,6 +146,6 @@ def test_pauses_between_questions_grow(setting: Setting) -> None:
     harness = setting.harness
     harness.scheduler.mood = errors.ServiceUnavailable("No answer in time")
     harness.create()
-    for _ in range(120):
-        harness.tick(harness.conductor, 0.5)
+    for _ in range(60):
+        harness.tick(harness.conductor, 1.0)
     assert 10 <= len(harness.scheduler.asked) <= 20
