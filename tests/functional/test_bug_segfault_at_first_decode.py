@@ -26,6 +26,7 @@ PROCESSES = 100
 EXECUTABLES = ("api", "conductor", "scheduler", "compute", "standalone")
 
 
+@pytest.mark.nightly("a hundred processes; the tests below show that each type is prepared before there are threads")
 @pytest.mark.timeout(400)
 def test_no_process_dies_whose_threads_decode_every_type_at_first_use() -> None:
     command = [sys.executable, "-m", "tests.functional.first_decode", str(PROCESSES)]
