@@ -147,16 +147,24 @@ def _handler(work: Callable[..., Any], method: Method, checks: _Checks) -> Calla
             except errors.BadRequest as error:
                 if method.from_hosts:
                     checks.refused(ctxt, method, arguments, error)
-                raise
+                raise _declared(error) from None
             except (errors.NoAnswer, errors.BrokerBlocked, errors.BrokerAway) as error:
                 # The missing answer belongs to another call, which this work needed. The present call does get an
                 # answer.
                 raise errors.ServiceUnavailable(*error.args) from error
             except errors.Abandoned:
                 raise errors.ServiceUnavailable(f"{method.name}: the service stops") from None
+            except errors.MinovaError as error:
+                raise _declared(error) from None
 
     expected: Any = oslo_messaging.expected_exceptions(errors.MinovaError)
     return typing.cast(Callable[..., Any], expected(handle))
+
+
+def _declared(error: errors.MinovaError) -> errors.MinovaError:
+    """Returns the error as the nearest class of `errors`. A caller knows no other, and would take it for an unexpected error."""
+    kind = next(kind for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
+    return error if kind is type(error) else kind(*error.args)
 
 
 def _require_access(sender: str | None, method: Method, arguments: msgspec.Struct) -> None:

@@ -14,9 +14,11 @@ from minova.contracts.base import call, cast, contract, methods_of
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
+from minova.db.quotas import OverQuota
 from minova.messaging import rpc
 from minova.messaging.dispatch import Endpoint, Implementation
 from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.guest_hardware import InvalidExtraSpec
 
 CTX = RequestContext(request_id="req-1")
 FLAVOR: dict[str, Any] = {"flavorid": "1", "name": "m1", "vcpus": 1, "memory_mb": 512, "root_gb": 1}
@@ -165,6 +167,25 @@ def test_our_errors_come_back_as_they_were_raised(kind: type[errors.MinovaError]
         client(Baker(kind("the reason"))).bake(CTX, flavor=Flavor(**FLAVOR))
     assert type(raised.value) is kind
     assert str(raised.value) == "the reason"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (rpc._NoListener("no scheduler service is connected"), errors.ServiceUnavailable),
+        (OverQuota((), {}, {}), errors.Forbidden),
+        (InvalidExtraSpec("the reason"), errors.BadRequest),
+    ],
+    ids=lambda one: "" if isinstance(one, type) else type(one).__name__,
+)
+def test_bug_error_that_callers_do_not_know_was_unexpected(
+    error: errors.MinovaError, kind: type[errors.MinovaError]
+) -> None:
+    """A call that met no scheduler was answered with 500 in place of 503."""
+    with pytest.raises(errors.MinovaError) as raised:
+        client(Baker(error)).bake(CTX, flavor=Flavor(**FLAVOR))
+    assert type(raised.value) is kind
+    assert str(raised.value) == str(error)
 
 
 def test_an_answer_that_the_server_itself_waited_for_in_vain_is_no_lost_answer() -> None:
