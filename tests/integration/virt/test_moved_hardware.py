@@ -18,7 +18,7 @@ from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.driver import LibvirtDriver
 from tests.integration.virt.test_cold_moves import Side, boot, console, move, side
 from tests.integration.virt.test_guest import instance
-from tests.integration.virt.test_kernel_boot import MARK, boot_files
+from tests.integration.virt.test_kernel_boot import MARK, boot_files, cached
 
 pytestmark = pytest.mark.timeout(900)
 # No addresses that libvirt gives by itself. The guest's kernel names its disks in the order of their addresses.
@@ -52,12 +52,13 @@ def require_seen(side: Side, guest: Instance, boots: int) -> None:
 def test_a_new_guest_moves_with_its_kernel_and_its_addresses(tmp_path: Path, guest_image: Path, boots: bool) -> None:
     cache = tmp_path / "_base"
     cache.mkdir()
-    shutil.copyfile(guest_image, cache / "disk")
+    shutil.copyfile(guest_image, cache / "image")
+    base = cache / str(cached(cache, cache / "image").os_hash_value)
     kernel, ramdisk, line = boot_files(cache, guest_image)
     properties = {"os_command_line": f"{line} {MARK}", "hw_machine_type": "pc"}
     image = Image(id="i", disk_format="qcow2", properties=properties, kernel=kernel, ramdisk=ramdisk)
     with ExitStack() as stack:
-        one, two = (stack.enter_context(side(name, tmp_path / name, cache / "disk")) for name in ("hv1", "hv2"))
+        one, two = (stack.enter_context(side(name, tmp_path / name, base)) for name in ("hv1", "hv2"))
         guest = instance(image=image, config_drive=True)
         one.driver.prepare(guest, one.node, 1, one.image)
         # What the report of the build carries.
