@@ -9,7 +9,7 @@ from minova.compute.moves.phases import MoveImages
 from minova.virt.fake import FakeDriver
 from tests.faults.mover import Mover
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("fewer_renewals")]
+pytestmark = pytest.mark.timeout(300)
 
 
 def test_bug_image_that_was_deleted_stopped_a_move_at_its_claim(mover: Mover, monkeypatch: pytest.MonkeyPatch) -> None:
