@@ -65,6 +65,7 @@ def test_in_the_storm_itself_the_invariants_are_broken(tmp_path: Path) -> None:
     raise AssertionError(f"never seen: {sorted(wanted)}")
 
 
+@pytest.mark.nightly("ten storms; that the harness can fail is shown each night")
 def test_clocks_that_run_backwards_are_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With one host: of several one is always heard again soon, and takes the servers of the others."""
     clocks_that_run_backwards(monkeypatch)
@@ -140,6 +141,7 @@ REST = [
 ]
 
 
+@pytest.mark.nightly("a storm for each row; that the harness can fail is shown each night")
 @pytest.mark.parametrize(
     ("storm", "broken", "words", "first_seed"), CORE + REST if os.environ.get("MINOVA_TABLE") == "all" else CORE
 )

@@ -84,6 +84,7 @@ def test_one_process_at_a_time_serves_a_host(patient_cloud: Deployment) -> None:
     assert list(services(cloud)) == ["hv1"]
 
 
+@pytest.mark.nightly("half a minute; tests/faults renames hosts with fake guests")
 def test_host_is_renamed_with_its_guest_and_removed(cloud: Deployment) -> None:
     compute = cloud.services["hv1"]
     disk = cloud.folder / "disk.raw"

@@ -287,6 +287,7 @@ def test_bug_rolling_upgrade_each_service_in_turn_under_load(cloud: Cloud, order
         assert "PeerTooOld" not in executable.log
 
 
+@pytest.mark.nightly("two minutes; the wire of the last release is compared each day")
 def test_servers_of_the_commit_before_run_action_go_on_after_all_services_were_replaced(
     tmp_path: Path,
     tmp_path_factory: pytest.TempPathFactory,

@@ -105,6 +105,7 @@ def answer(cloud: Deployment, path: str) -> tuple[int, bytes]:
     return response.status, response.data
 
 
+@pytest.mark.nightly("half a minute; the other tests of the file have outages of both servers")
 def test_services_wait_for_a_database_that_is_down_at_their_start(
     deployment: Deployment, database: PostgreSQL, tmp_path: Path
 ) -> None:
@@ -131,6 +132,7 @@ def test_services_wait_for_a_database_that_is_down_at_their_start(
     create(stocked(deployment, tmp_path), "first", "--wait")
 
 
+@pytest.mark.nightly("half a minute; the other tests of the file have outages of both servers")
 def test_services_wait_for_a_broker_that_is_down_at_their_start(
     deployment: Deployment, broker: RabbitMQ, tmp_path: Path
 ) -> None:

@@ -15,7 +15,12 @@ def hosts() -> dict[str, Rows]:
     return {}
 
 
-@pytest.fixture(params=["postgresql_tables", "mariadb_tables"])
+ON_MARIADB = pytest.mark.nightly(
+    "the same statements on PostgreSQL each day; test_placement_on_servers.py has the locks of MariaDB"
+)
+
+
+@pytest.fixture(params=["postgresql_tables", pytest.param("mariadb_tables", marks=ON_MARIADB)])
 def harness(request: pytest.FixtureRequest, hosts: dict[str, Rows]) -> Iterator[ConductorHarness]:
     url: str = request.getfixturevalue(request.param)
     if url in hosts:

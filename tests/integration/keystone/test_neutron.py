@@ -78,6 +78,7 @@ def cloud(
             yield Cloud(keystone=keystone, neutron=neutron, url=cluster.url)
 
 
+@pytest.mark.nightly("a minute; tests/integration/neutron has the ports of servers each day")
 def test_users_boot_on_networks_that_neutron_shows_them(cloud: Cloud, tmp_path: Path) -> None:
     disk = tmp_path / "disk.raw"
     disk.write_bytes(b"\1" * 4096)

@@ -3,11 +3,14 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cluster import Cluster
 from tests.integration.keystone.conftest import openstack
 from tests.servers.keystone import Keystone
 
 
+@pytest.mark.nightly("a cloud of its own; tests/security has the sharing of images")
 def test_a_project_shares_an_image_and_the_other_accepts_it(keystone: Keystone, cloud: Cluster, tmp_path: Path) -> None:
     disk = tmp_path / "disk.raw"
     disk.write_bytes(b"\1" * 4096)

@@ -96,6 +96,7 @@ def peer(host: Host) -> str:
     return address
 
 
+@pytest.mark.nightly("a minute; test_servers.py has the same wiring with answers of Neutron alone")
 def test_a_guest_is_wired_from_its_build_to_its_deletion(host: Host, peer: str) -> None:
     cloud = host.cloud
     server = cloud.boot("real", [{"uuid": cloud.network["id"]}])

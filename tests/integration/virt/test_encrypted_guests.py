@@ -151,6 +151,7 @@ def test_disks_are_made_encrypted_and_rebuilt_so(tmp_path: Path, libvirtd: Libvi
         assert read_with(vm.folder / "disk.rescue", "0" * 64).returncode
 
 
+@pytest.mark.nightly("a boot more; the first test of the file has the disks and their rebuild")
 def test_a_rescued_guest_gets_its_encrypted_disk(tmp_path: Path, libvirtd: Libvirtd, guest_image: Path) -> None:
     """QEMU takes it only with its secret, while the guest runs from the rescue disk, which is encrypted, too."""
     image = Image(id="i", disk_format="qcow2")

@@ -48,6 +48,7 @@ def change_password(site: Site, password: str) -> tuple[int, str]:
         return error.code, next(iter(fault.values()))["message"]
 
 
+@pytest.mark.nightly("a minute; each day has the calls of the agent without a guest")
 def test_agent_sets_passwords_and_holds_file_systems_for_snapshots(tmp_path: Path, guest_image: Path) -> None:
     with real_site(tmp_path, guest_image, FLAVOR, hw_qemu_guest_agent="yes", os_require_quiesce="yes") as site:
         # Its second and third disk: what the flavor says, formatted.

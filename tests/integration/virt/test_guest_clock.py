@@ -25,6 +25,7 @@ def fall_behind(vm: Guest) -> None:
     assert lag(vm) > 1e8
 
 
+@pytest.mark.nightly("half a minute; each day has the calls of the agent without a guest")
 def test_the_agent_sets_the_clock_after_unpause_and_resume(
     tmp_path: Path, libvirtd: Libvirtd, guest_image: Path
 ) -> None:

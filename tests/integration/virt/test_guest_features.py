@@ -118,6 +118,7 @@ def test_a_fault_of_libvirt_names_the_key(tmp_path: Path, libvirtd: Libvirtd, gu
         pass
 
 
+@pytest.mark.nightly("a boot more; each day compares the XML")
 def test_firmware_without_variables_boots(tmp_path: Path, libvirtd: Libvirtd, guest_image: Path) -> None:
     properties = {"hw_firmware_type": "uefi", "hw_firmware_stateless": "true"}
     flavor = msgspec.structs.replace(FLAVOR, vcpus=1, memory_mb=192, extra_specs={})

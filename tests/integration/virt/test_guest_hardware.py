@@ -98,6 +98,7 @@ def guest(
         driver.close()
 
 
+@pytest.mark.nightly("a minute; each day compares the XML of each device")
 def test_disks_and_devices_from_inside(tmp_path: Path, libvirtd: Libvirtd, guest_image: Path) -> None:
     with guest(tmp_path, libvirtd, guest_image, PROPERTIES, FLAVOR, images_type="raw") as vm:
         vm.ready(1)

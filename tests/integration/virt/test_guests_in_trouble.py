@@ -75,6 +75,7 @@ def qemu_of(uuid: str) -> int:
     return pid
 
 
+@pytest.mark.nightly("a minute; tests/unit has the state for each reason of libvirt")
 def test_bug_guest_without_space_is_active_without_a_word(site: Site) -> None:
     boot, ballast = site.console.ask(BOOT_ID), Ballast(site.standalone.folder / "state" / "instances")
     write_much(site, 600)

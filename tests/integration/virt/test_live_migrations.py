@@ -100,6 +100,7 @@ def in_phase(
     return progress
 
 
+@pytest.mark.nightly("a minute; tests/faults has each abort with fake guests")
 def test_an_abort_leaves_the_guest_and_a_retry_works(make_pair: Callable[..., Pair]) -> None:
     pair = make_pair(live_migration_bandwidth=4)
     pair.boot()

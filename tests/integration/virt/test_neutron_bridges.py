@@ -54,6 +54,7 @@ def driver(tmp_path: Path, namespace: tuple[Namespace, str]) -> Iterator[Compute
     driver.close()
 
 
+@pytest.mark.nightly("half a minute; tests/integration/neutron has the ports of servers each day")
 def test_frames_pass_bridges_and_taps(
     driver: ComputeDriver, namespace: tuple[Namespace, str], guest_image: Path
 ) -> None:

@@ -205,6 +205,7 @@ def test_forged_addresses_do_not_get_through(pair: Pair) -> None:
     assert pair.pings("10.77.3.16")
 
 
+@pytest.mark.nightly("a boot more; test_forged_addresses_do_not_get_through has frames of the same filter")
 def test_guest_is_no_dhcp_server(pair: Pair) -> None:
     """It hears the question of the other guest; its answer goes no further."""
     everything = VifRule(direction=INGRESS, ip_version=4)
@@ -296,6 +297,7 @@ def test_a_guest_with_pcie_ports_takes_several_interfaces_while_it_runs(pair: Pa
     pair.driver.destroy(new_instance.uuid)
 
 
+@pytest.mark.nightly("half a minute; other tests of the file have each rule")
 def test_interfaces_come_and_go_while_guests_run(pair: Pair) -> None:
     """On a network of their own, which is made for the first one and goes with the last one."""
     other = str(uuid.uuid4())

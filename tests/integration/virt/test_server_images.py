@@ -165,6 +165,7 @@ def test_writes_during_a_snapshot_survive_a_compute_that_is_killed(site: Site, c
     assert "Traceback" not in site.standalone.log
 
 
+@pytest.mark.nightly("half a minute; unit tests have the refusal")
 def test_a_snapshot_for_which_a_host_has_no_room_leaves_all_as_before(tmp_path: Path, guest_image: Path) -> None:
     instances = tmp_path / "state" / "instances"
     with (
