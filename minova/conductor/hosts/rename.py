@@ -24,7 +24,7 @@ from minova.db.models import (
     TaskStep,
     UnexpectedGuest,
 )
-from minova.db.recovery import cloud
+from minova.db.recovery import cloud, unexpected
 from minova.objects.requests.request_spec import RequestSpec, Selection
 from minova.objects.servers.migration import Migration as MigrationObject
 from minova.placement import changes
@@ -247,10 +247,11 @@ def _renamed_spec(spec: RequestSpec, renaming: Renaming) -> RequestSpec:
 
 def _rename_reports(session: Session, renaming: Renaming) -> None:
     """What the host has unexpectedly: otherwise nothing would ever report it again under the former name. What operators have
-    decided about it follows.
+    decided about it follows. What concerned an earlier host of the new name is no decision about this one.
     """
     if renaming.new == renaming.old:
         return
+    unexpected.forget_host(session, renaming.new)
     connection = session.connection()
     for table in (UnexpectedGuest, PurgedInstance):
         connection.execute(update(table).where(table.host == renaming.old).values(host=renaming.new))

@@ -10,9 +10,9 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.hosts.liveness import COMPUTE
 from minova.db.hosts import compute_nodes, identity, services
-from minova.db.models import AggregateHost, Service, UnexpectedGuest
+from minova.db.models import AggregateHost, Service
 from minova.db.networks import held_ports
-from minova.db.recovery import cloud, unexpected
+from minova.db.recovery import unexpected
 from minova.db.servers import instances, migrations, tasks
 from minova.placement import changes
 from minova.placement.allocations import claims
@@ -40,8 +40,7 @@ def remove_service(session: Session, service_uuid: str, at: datetime, now: Colum
             ended = msgspec.structs.replace(migration, status=status, cleanup_host=None)
             migrations.write(session, ended, at, now)
         held_ports.release(session, unexpected.guests_on(session, row.host))
-        session.connection().execute(delete(UnexpectedGuest).where(UnexpectedGuest.host == row.host))
-        cloud.forget_reports(session, row.host)
+        unexpected.forget_host(session, row.host)
         session.connection().execute(delete(AggregateHost).where(AggregateHost.host == row.host))
     LOG.info("Deleting the service %s of host %s", row.binary, row.host)
     session.connection().execute(delete(Service).where(Service.id == row.id))

@@ -108,8 +108,8 @@ class InstanceFault(Base):
 class PurgedInstance(Base):
     """A purged instance that had been tried on hosts. The row proves that a leftover domain of it may be removed.
 
-    `host`: where an operator has had a guest without a row removed; the row proves nothing on other hosts. None: on all
-    hosts.
+    `host`: where an operator has had a guest without a row removed; the row proves nothing on other hosts, and goes with the host's
+    service. None: on all hosts.
     """
 
     __tablename__ = "purged_instances"

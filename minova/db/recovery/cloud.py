@@ -217,9 +217,8 @@ def forget_reports(session: Session, host: str) -> None:
 
 
 def rename_host(session: Session, old: str, new: str) -> None:
-    """Another machine may take the former name: neither counts as known to this history before it has reported."""
+    """Another machine may take the former name: it does not count as known to this history before it has reported."""
     forget_reports(session, old)
-    forget_reports(session, new)
     written = update(Cloud).where(Cloud.id == ROW).values(history_forced=Cloud.history_forced)  # locks the row
     session.connection().execute(written)
     without = set(session.scalars(select(Cloud.history_without).where(Cloud.id == ROW)).one() or ())

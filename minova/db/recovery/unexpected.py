@@ -12,10 +12,12 @@ from minova.db.models import (
     InstanceAction,
     InstanceActionEvent,
     Migration,
+    PurgedInstance,
     Task,
     UnexpectedGuest,
     UnexpectedImage,
 )
+from minova.db.recovery import cloud
 from minova.db.servers import actions
 from minova.db.sql import chunked
 from minova.objects.servers.states import RESOURCE_FREE, VmState
@@ -208,6 +210,16 @@ def forget_guests(session: Session, host: str, uuids: Iterable[str]) -> None:
 def forget_guest(session: Session, uuid: str) -> None:
     """Removes the reports of all hosts about a guest."""
     session.connection().execute(delete(UnexpectedGuest).where(UnexpectedGuest.uuid == uuid))
+    session.expire_all()
+
+
+def forget_host(session: Session, host: str) -> None:
+    """Removes what the host has reported, and what operators have decided about its guests: another machine may take the name, and
+    its guests are not those that were meant.
+    """
+    for model in (UnexpectedGuest, PurgedInstance):
+        session.connection().execute(delete(model).where(model.host == host))
+    cloud.forget_reports(session, host)
     session.expire_all()
 
 

@@ -101,8 +101,16 @@ def test_bug_decisions_about_a_host_and_its_ports_kept_the_former_name(harness: 
     with harness.db.write() as session:
         values = {"history_since": 1.0, "history_forced": True, "history_without": ["a", "c"]}
         session.execute(update(models.Cloud).values(**values))
-        session.add(models.PurgedInstance(uuid=str(UUID(int=1)), purged_at=at, host="a"))
-        for name in ("a", "b"):
+        # An earlier host was named z.
+        for number, (host, guest) in enumerate((("a", "g"), ("z", "g"), ("z", "other"), ("b", "other"))):
+            session.add(models.PurgedInstance(uuid=str(UUID(int=number)), purged_at=at, host=host))
+            mark, remove_at = GuestMark(uuid=guest), at if host == "z" else None
+            session.add(
+                models.UnexpectedGuest(
+                    host=host, uuid=guest, reason="no_row", mark=mark, seen_at=at, remove_at=remove_at
+                )
+            )
+        for name in ("a", "b", "z"):
             session.add(models.WitnessReport(kind="host", name=name, reported_at=2.0))
         vif = Vif(port_id=str(UUID(int=2)), network_id=network_uuid, mac_address="fa:16:3e:00:00:01")
         assert held_ports.hold(session, "g", [vif], at, "a") == []
@@ -110,15 +118,15 @@ def test_bug_decisions_about_a_host_and_its_ports_kept_the_former_name(harness: 
     rename(harness, "a", "z", "z-node")
     with harness.db.read() as session:
         assert session.scalars(select(models.Cloud.history_without)).one() == ["c", "z"]
-        assert session.scalars(select(models.PurgedInstance.host)).all() == ["z"]
+        assert session.scalars(select(models.PurgedInstance.uuid)).all() == [str(UUID(int=number)) for number in (0, 3)]
+        assert set(session.scalars(select(models.PurgedInstance.host))) == {"z", "b"}
+        guests = session.execute(select(models.UnexpectedGuest.host, models.UnexpectedGuest.uuid))
+        assert {tuple(guest) for guest in guests} == {("z", "g"), ("b", "other")}
         assert session.scalars(select(models.WitnessReport.name)).all() == ["b"]
         assert session.scalars(select(models.Port.host)).all() == ["z"]
     with harness.db.write() as session:
         # It reports a guest that the database does not know.
         session.add(models.WitnessReport(kind="host", name="z", reported_at=3.0))
-        mark = GuestMark(uuid="g")
-        session.add(models.UnexpectedGuest(host="z", uuid="g", reason="no_row", mark=mark, seen_at=at))
-        session.flush()
         row = cloud.record(session, harness.db.now())
         assert row is not None
         assert not reports.is_known(session, row, cloud.HOST, "z")

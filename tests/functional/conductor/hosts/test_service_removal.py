@@ -1,5 +1,7 @@
 """`DELETE /os-services/{id}`: what goes with a service, and what keeps it."""
 
+from datetime import UTC, datetime
+
 import pytest
 from sqlalchemy import func, select
 
@@ -40,6 +42,21 @@ def test_everything_that_a_host_was_known_by_goes_with_its_compute(harness: Cond
         assert session.scalar(select(func.count(models.Heartbeat.service_id))) == 1 + len(OTHERS)
         last = session.scalars(select(models.HostChange.node_id).order_by(models.HostChange.seq)).all()[-1]
     assert last == node_id
+
+
+def test_bug_a_later_host_inherited_decisions_about_guests(harness: ConductorHarness) -> None:
+    """The order to remove a guest without a row from a dead host was obeyed by the next host of its name: it removed its own copy."""
+    at, uuid = datetime(2026, 1, 1, tzinfo=UTC).replace(tzinfo=None), named("guest")
+    with harness.db.write() as session:
+        for number, host in enumerate(("a", "b", None)):
+            session.add(
+                models.PurgedInstance(uuid=uuid if host == "a" else named(f"purged {number}"), purged_at=at, host=host)
+            )
+    delete(harness, "a")
+    assert harness.count(models.PurgedInstance) == 2
+    harness.add_host("a")
+    inputs = harness.conductor.begin_audit(CTX, host="a", view=harness.view("a", uuid))
+    assert inputs.purged == ()
 
 
 def test_compute_that_hosts_instances_stays(harness: ConductorHarness) -> None:
