@@ -9,7 +9,7 @@
                                                                |
                                                                '--> (error, cancelled)
 
-`==>`: the row changes its host.
+`==>`: the row changes its host. A next alternate that is busy: queue, and describe.
 """
 
 from collections.abc import Mapping
@@ -68,7 +68,9 @@ _HALTS = frozenset({MovePhase.HALT, MovePhase.HALT_THERE})
 
 
 def first_phase(plan: MovePlan) -> MovePhase:
-    """Returns the first phase with a destination. The source has described the guest before if this destination is an alternate."""
+    """Returns the first phase with a destination at which the move need not wait. The source has just described the guest if this is an
+    alternate. After a wait it describes it anew: what it serves ends with its process, and its guest changes.
+    """
     return MovePhase.DESCRIBE if plan.live_source is None else MovePhase.CHECK
 
 

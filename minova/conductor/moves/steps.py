@@ -293,7 +293,7 @@ class MoveSteps(MovePhasesApi):
         move = lock(session, instance_uuid)
         if move is None or not self._destinations.may_start(session, move):
             return None
-        return Entry(move=move, phase=live_plan.first_phase(move.plan))
+        return Entry(move=move, phase=MovePhase.DESCRIBE)
 
     # -- tasks -----------------------------------------------------------------------------------------------------
 
