@@ -136,24 +136,25 @@ class ComputeMethods(ComputeApi):
         action = BY_KIND.get(kind)
         if action is None:
             unknown = lambda: self._actions.refuse_unknown(ctx, instance.uuid, action_id, kind)  # noqa: E731
-            self._background.run(ctx, (f"action {action_id}", instance.uuid), unknown)
+            self._background.run(ctx, (f"action {action_id} of {ctx.request_id}", instance.uuid), unknown)
             return
         self._builder.stops.cancel(instance.uuid)
         if action.ends_others:
-            self._actions.cancel_before(instance.uuid, action_id)
+            self._actions.cancel_before(ctx, instance.uuid, action_id)
         work = lambda: self._actions.run(ctx, action, instance, action_id, arguments)  # noqa: E731
-        self._background.run(ctx, (f"action {action_id}", instance.uuid), work)
+        self._background.run(ctx, (f"action {action_id} of {ctx.request_id}", instance.uuid), work)
 
     def cancel_action(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> None:
         """Does not wait for the work on the instance."""
         work = lambda: self._actions.give_up(ctx, instance_uuid, action_id)  # noqa: E731
-        self._background.run(ctx, ("cancel", f"action {action_id}"), work)
+        self._background.run(ctx, (f"cancel action {action_id} of {ctx.request_id}", f"cancel {instance_uuid}"), work)
 
     def run_move(self, ctx: RequestContext, move: MoveMessage) -> None:
         """Run the phase in the background. The same phase runs only once at a time."""
         self._builder.stops.cancel(move.instance.uuid)
         work = lambda: self.collaborators.moves.run(ctx, move)  # noqa: E731
-        self._background.run(ctx, (f"{move.phase} of attempt {move.migration.attempt}", move.instance.uuid), work)
+        what = f"{move.phase} of attempt {move.migration.attempt} of migration {move.migration.uuid}"
+        self._background.run(ctx, (what, move.instance.uuid), work)
 
     def cache_images(self, ctx: RequestContext, images: tuple[WantedImage, ...]) -> tuple[str, ...]:
         return self.collaborators.precaching.statuses(ctx.request_id, images)

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import NamedTuple
 
 from minova import errors
 from minova.compute.conductor_retry import ConductorRetry
@@ -51,6 +52,14 @@ class ActionEnded(Exception):
     """
 
 
+class ActionKey(NamedTuple):
+    """Identifies an action on a host: a restored database gives the number of an action to another one, of this instance or of another."""
+
+    instance_uuid: str
+    action_id: int
+    request_id: str
+
+
 class ActionRun:
     """One server action to run. `cancelled` is set once the action is not wanted any more; waits for the guest then
     end.
@@ -93,6 +102,10 @@ class ActionRun:
         self._note_replacing = note_replacing
         self.is_stale = False
         self._ask = ask
+
+    @property
+    def key(self) -> ActionKey:
+        return ActionKey(self.instance.uuid, self.action_id, self.ctx.request_id)
 
     def replaces(self) -> None:
         """Call this before the first disk of the guest is replaced. Raises HypervisorError if that cannot be noted."""

@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 
 from minova import errors
-from minova.compute.actions.action_run import ActionEnded, ActionProgress, ActionRun
+from minova.compute.actions.action_run import ActionEnded, ActionKey, ActionProgress, ActionRun
 from minova.compute.actions.operations import Operations
 from minova.compute.actions.results import Result, UnreportedResults
 from minova.compute.conductor_retry import ConductorRetry
@@ -90,7 +90,7 @@ class InstanceActions:
         self._running: dict[str, ActionRun] = {}
         # An action either begins or is refused.
         self._deciding = threading.Lock()
-        self._refused: deque[int] = deque(maxlen=MOST_REFUSED)
+        self._refused: deque[ActionKey] = deque(maxlen=MOST_REFUSED)
 
     def run(
         self,
@@ -137,12 +137,13 @@ class InstanceActions:
         Raises ServiceUnavailable if no conductor has answered, or if other work on the instance is in progress; then the
         conductor asks again.
         """
+        key = ActionKey(instance_uuid, action_id, ctx.request_id)
         with self._deciding:
             running = self._running.get(instance_uuid)
-            is_running = running is not None and running.action_id == action_id
+            is_running = running is not None and running.key == key
             has_begun = is_running or self._has_begun(ctx, instance_uuid, action_id)
-            if not has_begun and action_id not in self._refused:
-                self._refused.append(action_id)
+            if not has_begun and key not in self._refused:
+                self._refused.append(key)
         if not has_begun:
             LOG.warning("Action %d of instance %s has not begun in time, and is cancelled", action_id, instance_uuid)
             self._report_refusal(ctx, instance_uuid, action_id)
@@ -192,7 +193,7 @@ class InstanceActions:
 
     def _may_begin(self, run: ActionRun) -> bool:
         with self._deciding:
-            if run.action_id in self._refused:
+            if run.key in self._refused:
                 return False
             self._running[run.instance.uuid] = run
             return True
@@ -225,12 +226,15 @@ class InstanceActions:
         if running is not None:
             running.cancelled.set()
 
-    def cancel_before(self, instance_uuid: str, action_id: int) -> None:
+    def cancel_before(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> None:
         """Cancel an earlier action because one has come that ends earlier ones: an action that waits for its guest ends
         at once.
         """
         running = self._running.get(instance_uuid)
-        if running is not None and running.action_id < action_id:
+        if running is None or running.key == ActionKey(instance_uuid, action_id, ctx.request_id):
+            return
+        # One of the same number is of a history of the database that has ended.
+        if running.action_id <= action_id:
             running.cancelled.set()
 
     def _run(self, ctx: RequestContext, action: ServerAction, action_id: int, run: ActionRun) -> None:

@@ -2,12 +2,21 @@
 counted as replaced, and a request to cancel it was answered with "it has begun". Of two servers with such actions, one lost its note.
 """
 
+import threading
 from pathlib import Path
 
 import pytest
 
 from minova.compute.actions.results import Result, UnreportedResults
+from minova.context import RequestContext, service_context
+from minova.objects.actions.action import ServerAction
+from minova.objects.actions.power import REBOOT_HARD
+from minova.objects.actions.power import STOP as STOP_SERVER
+from minova.objects.servers.states import PowerState
+from tests.fakes.action_arguments import host_arguments
+from tests.fakes.computes import Compute
 
+BEFORE, AFTER = service_context("req-before"), service_context("req-after")
 REBUILD, STOP = "rebuild", "stop"
 
 
@@ -69,3 +78,70 @@ def test_files_of_an_earlier_release_count(folder: Path) -> None:
     noted.forget("i")
     noted.forget("j")
     assert not [*folder.iterdir()]
+
+
+# -- in one process ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def compute() -> Compute:
+    made = Compute().start()
+    for uuid in ("i", "j"):
+        made.boot(uuid)
+    return made
+
+
+def send(compute: Compute, uuid: str, action: ServerAction, ctx: RequestContext) -> None:
+    instance = compute.conductor.commit_action(uuid, action, 7)
+    compute.manager.run_action(ctx, instance, 7, action.kind, host_arguments(action))
+
+
+@pytest.mark.parametrize("uuid", ["i", "j"])
+def test_bug_refusal_counted_for_a_later_action_of_the_number(compute: Compute, uuid: str) -> None:
+    compute.conductor.commit_action("i", STOP_SERVER, 7)
+    compute.manager.cancel_action(BEFORE, instance_uuid="i", action_id=7)
+    compute.run()
+    assert len(compute.conductor.action_failures) == 1
+    send(compute, uuid, STOP_SERVER, AFTER)
+    compute.run()
+    assert len(compute.conductor.action_failures) == 1
+    assert compute.domains()[uuid] is PowerState.SHUTDOWN
+
+
+def test_bug_cancellation_met_the_progress_of_another_request(compute: Compute) -> None:
+    answers: list[list[str]] = []
+
+    def cancel_meanwhile(cancelled: threading.Event) -> None:
+        progressed = len(compute.conductor.progressed)
+        compute.manager.cancel_action(AFTER, instance_uuid="i", action_id=7)
+        compute.queue.pop()()
+        answers.append(compute.conductor.progressed[progressed:])
+
+    compute.hypervisor.waits_for_guest = cancel_meanwhile
+    send(compute, "i", STOP_SERVER, BEFORE)
+    compute.run()
+    assert answers == [[]]
+    assert compute.conductor.action_failures == [("i", 7, "it did not begin within 600 s")]
+
+
+def test_bug_request_was_dropped_while_another_of_its_number_ran(compute: Compute) -> None:
+    """A hard reboot, which ends other actions, let the older one wait for its guest."""
+    ended: list[bool] = []
+
+    def send_meanwhile(cancelled: threading.Event) -> None:
+        send(compute, "i", REBOOT_HARD, AFTER)
+        ended.append(cancelled.is_set())
+
+    compute.hypervisor.waits_for_guest = send_meanwhile
+    send(compute, "i", STOP_SERVER, BEFORE)
+    compute.run()
+    assert ended == [True]
+    assert "hard_reboot" in compute.hypervisor.calls
+
+
+def test_bug_cancellation_of_another_server_was_dropped(compute: Compute) -> None:
+    for uuid in ("i", "j"):
+        compute.conductor.commit_action(uuid, STOP_SERVER, 7)
+        compute.manager.cancel_action(AFTER, instance_uuid=uuid, action_id=7)
+    compute.run()
+    assert [failed[:2] for failed in compute.conductor.action_failures] == [("i", 7), ("j", 7)]
