@@ -1,8 +1,6 @@
 """minova-standalone: all four services in one process, over an in-memory bus and SQLite, with the same code."""
 
-import fcntl
 import logging
-import os
 import sys
 import threading
 from collections.abc import Sequence
@@ -14,7 +12,7 @@ from oslo_utils.netutils import escape_ipv6
 
 from minova import errors
 from minova.cmd import api, compute, conductor, scheduler
-from minova.cmd.startup import clients, gauges
+from minova.cmd.startup import clients, gauges, standalone_folder
 from minova.cmd.startup.default_network import DefaultNetwork
 from minova.cmd.startup.launch import launch
 from minova.cmd.startup.usual_flavors import FLAVORS, MADE
@@ -67,20 +65,11 @@ def prepare(conf: cfg.ConfigOpts) -> None:
     try:
         make_folder(state_dir)
         conf.set_override("state_path", str(state_dir))
-        _lock(state_dir)
+        standalone_folder.lock(state_dir)
     except OSError as error:
         raise errors.InvalidConfiguration(f"--state-dir {state_dir}: {error.strerror}") from error
     # minova's own images, not those of another service that listens on the usual port.
     conf.set_default("endpoint_override", _url(conf), group="glance")
-
-
-def _lock(state_dir: Path) -> None:
-    # The open file holds the lock until the process ends, even if it crashes.
-    handle = os.open(state_dir / "lock", os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise errors.InvalidConfiguration(f"--state-dir {state_dir}: another minova-standalone works there") from None
 
 
 def compose(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Runnable]:

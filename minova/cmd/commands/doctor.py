@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import msgspec
 from oslo_config import cfg
@@ -10,7 +9,7 @@ from oslo_config import cfg
 from minova import conf as configuration
 from minova.cmd.commands import config_check
 from minova.cmd.startup import database, gauges
-from minova.cmd.startup.usual_flavors import MADE
+from minova.cmd.startup.standalone_folder import is_standalone
 from minova.db.engine import Database
 from minova.health.doctor import broker, guest_secrets, guests, images, machine, networks, services, space, tasks
 from minova.health.doctor import database as of_database
@@ -65,6 +64,5 @@ def _rows(conf: cfg.ConfigOpts, db: Database) -> list[Finding]:
 
 def _read(conf: cfg.ConfigOpts, db: Database) -> list[Finding]:
     with db.read() as session:
-        is_standalone = (Path(conf.state_path) / MADE).exists()
-        patient = Patient(conf=conf, db=db, session=session, now=time.time(), is_standalone=is_standalone)
+        patient = Patient(conf=conf, db=db, session=session, now=time.time(), is_standalone=is_standalone(conf))
         return [finding for check in CHECKS for finding in check(patient)]

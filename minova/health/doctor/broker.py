@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from oslo_config import cfg
+from oslo_messaging import opts
 
 from minova import errors
 from minova.health.doctor.findings import Finding, Severity
@@ -39,6 +40,7 @@ def check(conf: cfg.ConfigOpts, queues: Sequence[str]) -> Iterator[Finding]:
 
 
 def is_configured(conf: cfg.ConfigOpts) -> bool:
+    conf.register_opts(dict(opts.list_opts())[None])  # oslo.messaging does so once it is used
     where = conf.get_location("transport_url")
     return where is not None and where.location not in {cfg.Locations.opt_default, cfg.Locations.set_default}
 

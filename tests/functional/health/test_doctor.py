@@ -3,6 +3,7 @@
 Each fault takes half a second: the first of each area is tried here, and all of them with MINOVA_DOCTOR=all (tools/check nightly).
 """
 
+import fcntl
 import json
 import os
 import shutil
@@ -177,6 +178,9 @@ def silence(binary: str) -> Callable[[Cloud], None]:
 
 def rows(statement: Any) -> Callable[[Cloud], None]:
     return lambda cloud: cloud.execute(statement)
+
+
+BROKER = "transport_url = rabbit://minova:SECRET@127.0.0.1:1/"
 
 
 def option(line: str) -> Callable[[Cloud], None]:
@@ -467,7 +471,7 @@ FAULTS: dict[str, tuple[Callable[[Cloud], None], str, str, int]] = {
         1,
     ),
     "no broker": (
-        option("transport_url = rabbit://minova:SECRET@127.0.0.1:1/"),
+        option(BROKER),
         "broker",
         "the message broker does not answer",
         2,
@@ -492,13 +496,26 @@ def test_it_finds(name: str, cloud: Cloud, capsys: pytest.CaptureFixture[str]) -
     assert "SECRET" not in out
 
 
-def test_it_names_the_unit_of_a_standalone(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("options", "is_running", "unit"),
+    [("", False, "minova-standalone"), (BROKER, True, "minova-standalone"), (BROKER, False, "minova-compute")],
+)
+def test_it_names_the_unit_that_runs_a_service(
+    cloud: Cloud, capsys: pytest.CaptureFixture[str], *, options: str, is_running: bool, unit: str
+) -> None:
+    """Bug: the files of minova-standalone stay when separate services follow. To start it beside them was the advice."""
     (cloud.folder / MADE).touch()
+    (cloud.folder / "lock").touch(0o600)
+    cloud.options = options
     service("minova-compute", down_reason=STOPPED)(cloud)
-    assert run(cloud.words) == 2
+    with (cloud.folder / "lock").open() as lock:
+        if is_running:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        assert run(cloud.words) == 2
     said = capsys.readouterr().out
-    assert "on hv1: systemctl start minova-standalone" in said
-    assert "systemctl start minova-compute" not in said
+    assert f"on hv1: systemctl start {unit}\n" in said
+    (other,) = {"minova-standalone", "minova-compute"} - {unit}
+    assert f"systemctl start {other}" not in said
 
 
 def test_it_finds_a_clock_of_this_machine_that_is_wrong(
