@@ -142,6 +142,16 @@ def test_profile_of_a_port_is_kept_for_administrators(cloud: Cloud) -> None:
     assert put(cloud, "port", made, **{"binding:profile": {}})[1]["binding:profile"] == {}
 
 
+@pytest.mark.parametrize(("levels", "expected"), [(21, 200), (22, 400), (40, 400)])
+def test_bug_profile_that_no_column_takes(cloud: Cloud, levels: int, expected: int) -> None:
+    """MariaDB takes no document of more than 32 levels: the answer was 500. The body has two levels around the profile."""
+    profile: Json = {}
+    for _ in range(levels):
+        profile = {"a": profile}
+    made = port(cloud, network(cloud))
+    assert put(cloud, "port", made, **{"binding:profile": profile})[0] == expected
+
+
 DEFAULTS: list[tuple[str, Json, Json]] = [
     ("network", {"availability_zone_hints": []}, {"availability_zone_hints": ["nova"]}),
     ("network", {"vlan_transparent": False}, {"vlan_transparent": True}),
