@@ -59,8 +59,8 @@ class FakeImages:
             raise self.refuse
         return self.path
 
-    def adopt(self, image: Image, size: int, copy: Callable[[Path], None]) -> Path:
-        copy(self.path)
+    def take_copy(self, image: Image, size: int, write: Callable[[Path], None]) -> Path:
+        write(self.path)
         return self.path
 
 

@@ -1,6 +1,6 @@
 """A hypervisor whose guests do not move."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import ClassVar, NoReturn
 
@@ -25,10 +25,12 @@ class Immovable:
     def has_disks(self, instance: Instance) -> bool:
         return True
 
-    def require_movable(self, instance: Instance, *, with_image: bool = False) -> None:
+    def require_movable(self, instance: Instance, *, images: Collection[str] = ()) -> None:
         _refuse()
 
-    def export_disks(self, instance: Instance, migration_uuid: str, key: TransferKey) -> DiskExport:
+    def export_disks(
+        self, instance: Instance, migration_uuid: str, key: TransferKey, *, images: Collection[str] = ()
+    ) -> DiskExport:
         _refuse()
 
     def stop_export(self, migration_uuid: str) -> None:

@@ -1,7 +1,5 @@
 """A server whose image was deleted from the image service did not move, although its source has the bytes."""
 
-from pathlib import Path
-
 import pytest
 
 from minova import errors
@@ -11,19 +9,19 @@ from tests.faults.mover import Mover
 
 pytestmark = pytest.mark.timeout(300)
 
+DIGEST = "a" * 64
+
 
 def test_bug_image_that_was_deleted_stopped_a_move_at_its_claim(mover: Mover, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the guest is shut down, its source is asked whether it can serve the image."""
-    asked: list[bool] = []
+    asked: list[tuple[str, ...]] = []
     withheld = True
 
-    def fetch(*_: object) -> Path | None:
-        if withheld:
-            raise errors.ImageWithheld("not at the image service")
-        return None
+    def fetch(*_: object) -> dict[str, errors.ImageWithheld]:
+        return {DIGEST: errors.ImageWithheld("not at the image service")} if withheld else {}
 
-    def require_movable(_: FakeDriver, __: object, *, with_image: bool = False) -> None:
-        asked.append(with_image)
+    def require_movable(_: FakeDriver, __: object, *, images: tuple[str, ...] = ()) -> None:
+        asked.append(images)
 
     monkeypatch.setattr(MoveImages, "fetch", fetch)
     monkeypatch.setattr(MoveImages, "fetch_here", lambda *_: None)
@@ -34,5 +32,5 @@ def test_bug_image_that_was_deleted_stopped_a_move_at_its_claim(mover: Mover, mo
     mover.require_sound()
     withheld = False
     mover.do("migrate")
-    assert asked == [True, False]
+    assert asked == [(DIGEST,), ()]
     mover.require_sound()

@@ -71,7 +71,7 @@ def ask(instances: Path, paths: list[Path], capabilities: str = "-all,+chown") -
 
 def test_only_plain_files_of_guests_are_taken_back(instances: Path) -> None:
     folder, secret = guest(instances), instances / "secret"
-    taken = [folder / "disk", folder / "console.log.0", folder / "snapshot.overlay"]
+    taken = [folder / name for name in ("disk", "console.log.0", "snapshot.overlay", "kernel", "ramdisk")]
     for path in (*taken, folder / "shadow", secret):
         path.write_text("of root")
     (folder / "disk.swap").symlink_to(secret)

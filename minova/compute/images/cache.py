@@ -32,7 +32,7 @@ from minova.image_format.inspection import ImageFacts
 from minova.image_tokens import SCHEME
 from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.image_fitness import format_refused
-from minova.private_files import make_folder, sync_folder
+from minova.private_files import make_folder, sync, sync_folder
 from minova.virt.disk_space import disk_full, require_room
 
 LOG = logging.getLogger(__name__)
@@ -173,18 +173,20 @@ class ImageCache:
             self._file_of(each.as_image(), check, None if token is None else token.for_image(each.id))
         return self._file_of(image, check, token)
 
-    def adopt(self, image: Image, size: int, copy: Callable[[Path], None]) -> Path:
+    def take_copy(self, image: Image, size: int, write: Callable[[Path], None]) -> Path:
+        """Returns the file of an image whose bytes another host has. `write` writes them to a path unless they are here."""
         _require_format(image)
         if image.size not in {None, size}:
             raise errors.ImageUnacceptable(f"Image {image.id}: {image.size} bytes expected, {size} are there")
-        return self._cached(image, lambda part: self._copy(part, image, size, copy))
+        return self._cached(image, lambda part: self._copy(part, image, size, write))
 
-    def _copy(self, part: Path, image: Image, size: int, copy: Callable[[Path], None]) -> None:
+    def _copy(self, part: Path, image: Image, size: int, write: Callable[[Path], None]) -> None:
         self._require_room(size)
         part.touch()
         mode = part.stat().st_mode
-        copy(part)
+        write(part)
         part.chmod(mode)
+        sync(part)
         found = _digest_of(part, image)
         if found != image.os_hash_value:
             raise errors.ImageUnacceptable(
@@ -238,8 +240,8 @@ class ImageCache:
                 del self._fetches[digest, image.id]
         fetch.done.set()
 
-    def _cached(self, image: Image, bring: Callable[[Path], None]) -> Path:
-        """Returns the file in the cache. If it is not there, `bring` writes the bytes of the image, checked by their digest."""
+    def _cached(self, image: Image, write: Callable[[Path], None]) -> Path:
+        """Returns the file in the cache. If it is not there, `write` writes the bytes of the image, checked by their digest, to a path."""
         digest = _digest(image)
         path: Path = self.folder / digest
         with disk_full(f"Image {image.id} cannot be kept in {self.folder}"):
@@ -249,7 +251,7 @@ class ImageCache:
                 if mark is not None:
                     mark.require_served(image)
                 if not self._holds(path, mark, image):
-                    self._bring(path, image, bring)
+                    self._store(path, image, write)
                 mark_file(path).touch()  # it was requested now: see `sweep`
                 return path
 
@@ -274,10 +276,10 @@ class ImageCache:
             inspected_files.remember(path, facts)
         return True
 
-    def _bring(self, path: Path, image: Image, bring: Callable[[Path], None]) -> None:
+    def _store(self, path: Path, image: Image, write: Callable[[Path], None]) -> None:
         part = path.with_name(f"{path.name}.part")
         try:
-            bring(part)
+            write(part)
             facts = self._accepted(part, path, image)
             part.rename(path)
         finally:
@@ -452,6 +454,21 @@ def _digest_of(path: Path, image: Image) -> str:
 
 def locked(folder: Path, digest: str) -> contextlib.AbstractContextManager[object]:
     return lockutils.lock(f"image-{digest}", external=True, lock_path=str(folder / "locks"), do_log=False)
+
+
+@contextlib.contextmanager
+def locked_if_free(folder: Path, digest: str) -> Iterator[bool]:
+    """Takes the lock of `locked` without waiting for it. Yields whether it was free."""
+    path = str(folder / "locks")
+    with contextlib.ExitStack() as stack:
+        name = f"image-{digest}"
+        try:
+            stack.enter_context(lockutils.lock(name, external=True, lock_path=path, do_log=False, blocking=False))
+        except lockutils.AcquireLockFailedException:
+            is_free = False
+        else:
+            is_free = True
+        yield is_free
 
 
 def _save(response: urllib3.BaseHTTPResponse, file: BinaryIO, image: Image, check: Callable[[], None]) -> str:

@@ -34,8 +34,8 @@ class ImageSource(Protocol):
         """
         ...
 
-    def adopt(self, image: Image, size: int, copy: Callable[[Path], None]) -> Path:
-        """Returns the file of the checked image, for one that another host has, with this size. Calls `copy` with a path, at which it
-        writes the bytes, unless the image is here. Raises ImageUnacceptable if they are others, DiskFull, and the errors of `copy`.
+    def take_copy(self, image: Image, size: int, write: Callable[[Path], None]) -> Path:
+        """Returns the file of the checked image, for one that another host has, with this size. Calls `write` with a path, at which it
+        writes the bytes, unless the image is here. Raises ImageUnacceptable if they are others, DiskFull, and the errors of `write`.
         """
         ...

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Container
 from pathlib import Path
 
-from minova.compute.images.cache import locked, mark_file
+from minova.compute.images.cache import locked_if_free, mark_file
 
 LOG = logging.getLogger(__name__)
 # Seconds from the download of a base image until a disk based on it surely exists: qemu-img may take two minutes.
@@ -27,7 +27,10 @@ def sweep(folder: Path, in_use: Container[str], minimum_age: float, now: float) 
     for name in sorted(names):
         if name in in_use:
             continue
-        with locked(folder, name):
+        with locked_if_free(folder, name) as is_free:
+            if not is_free:
+                LOG.debug("Base image %s is being fetched or removed now, and is kept", name)
+                continue
             age = now - _last_asked(folder / name)
             if age < max(minimum_age, GRACE):
                 LOG.debug("Base image %s was asked for %.0f s ago and is kept", name, age)

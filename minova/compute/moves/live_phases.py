@@ -86,11 +86,8 @@ class LivePhases:
         tracker = self._nodes.tracker(move.migration.dest_node or "")
         with tracker.move_claim(ctx, move.instance, move.migration, move.limits):
             self._driver.check_live(_fitted(move), move.live_source, block=move.block)
-            try:
-                self._images.fetch(ctx, move.instance, check)
-            except errors.ImageWithheld as error:
-                assert move.instance.image is not None
-                require_served(move.instance.image, move.live_source.export, error)
+            withheld = self._images.fetch(ctx, move.instance, check)
+            require_served(withheld, move.instance.image, move.live_source.export)
         return PhaseResult()
 
     def _prepare(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:

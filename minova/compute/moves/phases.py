@@ -59,54 +59,71 @@ class MoveImages:
         self._conductor = conductor
         self._images = images
 
-    def fetch(self, ctx: RequestContext, instance: Instance, check: CancelCheck) -> Path | None:
-        """Returns the image of the instance in the cache of this host; None: its disks need none. Raises as `ImageSource.fetch`."""
+    def fetch(self, ctx: RequestContext, instance: Instance, check: CancelCheck) -> dict[str, errors.ImageWithheld]:
+        """Fetch the files of the instance's image into the cache of this host. Returns {digest: error} of those that the image service
+        does not give any more. Raises as `ImageSource.fetch` for another failure.
+        """
+        withheld: dict[str, errors.ImageWithheld] = {}
+        for file, token in self._files(ctx, instance):
+            try:
+                self._images.fetch(file, check, token)
+            except errors.ImageWithheld as error:
+                withheld[file.os_hash_value or ""] = error
+        return withheld
+
+    def fetch_here(
+        self, ctx: RequestContext, instance: Instance, export: DiskExport, key: TransferKey, check: CancelCheck
+    ) -> Path | None:
+        """Returns the image of the instance in the cache of this host; None: its disks need none. A file that the image service does not
+        give any more comes from the source. The file of an image on which no disk is based may be missing. Raises as `fetch`, and
+        ImageWithheld if the source does not serve the file.
+        """
+        path = None
+        for file, token in self._files(ctx, instance):
+            try:
+                path = self._images.fetch(file, check, token)
+            except errors.ImageWithheld as error:
+                if not _is_needed(file.os_hash_value, instance.image, export):
+                    # The kernel and the ramdisk are beside it.
+                    return None if path is None else path.with_name(file.os_hash_value or "")
+                require_served({file.os_hash_value or "": error}, instance.image, export)
+                LOG.warning("Instance %s brings its image along from %s: %s", instance.uuid, export.host, error)
+                path = self._take_copy(file, export, key, check)
+        return path
+
+    def _files(self, ctx: RequestContext, instance: Instance) -> Iterator[tuple[Image, ImageToken | None]]:
+        """Yields the image of each file with its token; the base of the disks comes last."""
         image = instance.image
         if image is None or not self._driver.needs_image():
-            return None
+            return
         token = ImageToken.of_build(
             lambda image_id: self._conductor.image_token(
                 ctx, instance_uuid=instance.uuid, image_id=image_id, host=self._host
             ),
             image.id,
         )
-        return self._images.fetch(image, check, token)
+        for file in image.files:
+            yield file, token if file.id == image.id else token.for_image(file.id)
 
-    def fetch_here(
-        self, ctx: RequestContext, instance: Instance, export: DiskExport, key: TransferKey, check: CancelCheck
-    ) -> Path | None:
-        """As `fetch`; what the image service does not give any more comes from the source. The file of an image on which no disk is
-        based may be missing.
-        """
-        try:
-            return self.fetch(ctx, instance, check)
-        except errors.ImageWithheld as error:
-            assert instance.image is not None
-            require_served(instance.image, export, error)
-            LOG.warning("Instance %s brings its image along from %s: %s", instance.uuid, export.host, error)
-            return self._adopt(instance.image, export, key, check)
-
-    def _adopt(self, image: Image, export: DiskExport, key: TransferKey, check: CancelCheck) -> Path | None:
-        files = {file.name: file for file in export.images}
-        path = None
-        for each in _needed(image, export):
-            file = files[each.os_hash_value or ""]
-            copy = lambda part, file=file: self._driver.fetch_image(part, export, file, key, check)  # noqa: E731
-            path = self._images.adopt(each, file.size, copy)
-        return None if path is None else path.with_name(image.os_hash_value or "")
+    def _take_copy(self, image: Image, export: DiskExport, key: TransferKey, check: CancelCheck) -> Path:
+        file = next(file for file in export.images if file.name == image.os_hash_value)
+        write = lambda path: self._driver.fetch_image(path, export, file, key, check)  # noqa: E731
+        return self._images.take_copy(image, file.size, write)
 
 
-def require_served(image: Image, export: DiskExport, withheld: errors.ImageWithheld) -> None:
-    """Raises `withheld` unless the source serves what the disks of the guest need of its image."""
+def require_served(withheld: Mapping[str, errors.ImageWithheld], image: Image | None, export: DiskExport) -> None:
+    """Raises the error of a file that the guest needs and its source does not serve. `withheld`: {digest: error} of the files of its
+    `image` that the image service does not give any more.
+    """
     served = {file.name for file in export.images}
-    if any(each.os_hash_value not in served for each in _needed(image, export)):
-        raise withheld
+    for digest, error in withheld.items():
+        if digest not in served and _is_needed(digest, image, export):
+            raise error
 
 
-def _needed(image: Image, export: DiskExport) -> Iterator[Image]:
-    yield from (each.as_image() for each in image.boot_files)
-    if export.based is not False:
-        yield image
+def _is_needed(digest: str | None, image: Image | None, export: DiskExport) -> bool:
+    """Whether the guest needs this file of its image. It does not need the image below a root disk that is a copy of it."""
+    return export.based is not False or image is None or digest != image.os_hash_value
 
 
 class ColdPhases:
@@ -158,12 +175,10 @@ class ColdPhases:
         with tracker.move_claim(ctx, move.instance, move.migration, move.limits):
             if _is_local(move.migration):
                 return PhaseResult()
-            try:
-                self._images.fetch(ctx, move.instance, check)
-            except errors.ImageWithheld as error:
+            withheld = self._images.fetch(ctx, move.instance, check)
+            for error in withheld.values():
                 LOG.warning("The source must serve the image of instance %s, too: %s", move.instance.uuid, error)
-                return PhaseResult(lacks_image=True)
-        return PhaseResult()
+        return PhaseResult(lacks_images=(*withheld,))
 
     def _export(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         """The guest gets its time to shut itself down, as by `stop`."""
@@ -171,7 +186,7 @@ class ColdPhases:
         if _is_local(move.migration):
             self._require_memory_fits(move)
         else:
-            self._driver.require_movable(move.instance, with_image=move.lacks_image)
+            self._driver.require_movable(move.instance, images=move.lacks_images)
         if self._driver.power_state(uuid) in ON:
             timeout = shutdown_timeout(move.instance, self._conf.shutdown_timeout)
             if not self._shut_down(uuid, timeout, check):
@@ -180,7 +195,7 @@ class ColdPhases:
         if _is_local(move.migration):
             return self._result(uuid)
         assert move.key is not None
-        export = self._driver.export_disks(move.instance, move.migration.uuid, move.key)
+        export = self._driver.export_disks(move.instance, move.migration.uuid, move.key, images=move.lacks_images)
         return msgspec.structs.replace(self._result(uuid), export=export)
 
     def _require_memory_fits(self, move: MoveMessage) -> None:

@@ -438,7 +438,7 @@ def _message(instance: Instance, migration: Migration, plan: MovePlan, zones: Ma
         live_source=plan.live_source if plan.phase in {MovePhase.CHECK, MovePhase.PREPARE} else None,
         live_destination=plan.live_destination if plan.phase in _WITH_DESTINATION else None,
         block=plan.block,
-        lacks_image=plan.lacks_image and plan.phase is MovePhase.EXPORT,
+        lacks_images=plan.lacks_images if plan.phase is MovePhase.EXPORT else (),
         availability_zone=zones.get(host or "", "") if instance.config_drive else "",
         round=plan.round if plan.phase in _LOOKS else None,
     )

@@ -49,7 +49,7 @@ class MovePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `reverting`: it takes back a finished move.
     `claimed`: the destination has claimed, and may have files of the guest.
     `owed`: the destination was fenced before it could remove its copy.
-    `block`, `live_source`, `live_destination`, `lacks_image`: see `MoveMessage`.
+    `block`, `live_source`, `live_destination`, `lacks_images`: see `MoveMessage`.
     `guest`: what the source has of it, while the destination is asked; None: the source is fenced.
     `doubted`: the guest may have left.
     `order`: what users want of a live migration in progress.
@@ -73,7 +73,7 @@ class MovePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     claimed: bool = False
     owed: bool = False
     block: bool | None = None
-    lacks_image: bool = False
+    lacks_images: tuple[str, ...] = ()
     live_source: LiveSource | None = None
     live_destination: LiveDestination | None = None
     guest: GuestReport | None = None

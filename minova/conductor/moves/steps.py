@@ -211,7 +211,7 @@ class MoveSteps(MovePhasesApi):
             changed["live_source"] = None  # the destination has used it
         following = _after_success(move)
         if move.plan.phase is MovePhase.CLAIM:
-            changed["lacks_image"] = result.lacks_image
+            changed["lacks_images"] = result.lacks_images
         if move.plan.phase is MovePhase.MIGRATE:
             following = live_plan.after_leaving(handing_over=result.handing_over)
         if move.plan.phase is MovePhase.LOOK:

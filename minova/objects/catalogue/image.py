@@ -60,6 +60,12 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     def boot_files(self) -> tuple[BootFile, ...]:
         return tuple(each for each in (self.kernel, self.ramdisk) if each is not None)
 
+    @property
+    def files(self) -> tuple["Image", ...]:
+        """The images with one file each: the kernel and the ramdisk, and then this image without them."""
+        alone = msgspec.structs.replace(self, kernel=None, ramdisk=None)
+        return (*(each.as_image() for each in self.boot_files), alone)
+
 
 class ImageMember(msgspec.Struct, frozen=True, kw_only=True):
     """A project with which an image is shared. `status` is Glance's: pending, accepted, rejected."""

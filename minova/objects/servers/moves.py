@@ -54,12 +54,14 @@ A live migration, whose task state is `migrating` to its end::
 """
 
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from minova.objects.hosts.bounds import Count, Line, Reason
 from minova.objects.requests.request_spec import HostLimits
-from minova.objects.servers.disk_export import DiskExport, TransferKey
+from minova.objects.servers.disk_export import DiskExport, FileName, TransferKey
 from minova.objects.servers.failures import kind_of
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.live_migration import GuestReport, LiveDestination, LiveSource
@@ -142,7 +144,8 @@ class MoveMessage(msgspec.Struct, frozen=True, kw_only=True):
     `export`: what the source serves, for `import`. `key`: of the transfer of this move alone.
     `live_source`, `live_destination`: what the two hosts have said about a guest that migrates live.
     `block`: whether its disks are copied; None: unless both hosts have them.
-    `lacks_image`: the image service does not give the server's image to the destination: `export` must serve it.
+    `lacks_images`: the digests of the files of the server's image that the image service does not give to the destination: `export`
+    must serve them.
     `availability_zone`: of the host, for a guest with a config drive; empty: the default zone.
     `round`: see `PhaseKey`.
     """
@@ -156,7 +159,7 @@ class MoveMessage(msgspec.Struct, frozen=True, kw_only=True):
     live_source: LiveSource | None = None
     live_destination: LiveDestination | None = None
     block: bool | None = None
-    lacks_image: bool = False
+    lacks_images: Annotated[tuple[FileName, ...], Meta(max_length=8)] = ()
     availability_zone: str = ""
     round: Count | None = None
 
@@ -175,7 +178,7 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     """How a phase ended on its host. `failure` None: with success; else it is for administrators, and `kind` is one of
     `objects/servers/failures.py`.
 
-    `export`, `live_source`, `live_destination`, `lacks_image`: see `MoveMessage`. `power_state`: of the guest on this host, if it is known.
+    `export`, `live_source`, `live_destination`, `lacks_images`: see `MoveMessage`. `power_state`: of the guest on this host, if it is known.
     `guest`: what the host has of the guest, if it was asked for that, or if the guest could not arrive. `handing_over`: the guest
     stands still at the source, and libvirt has yet to end it there.
     """
@@ -186,7 +189,7 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     live_destination: LiveDestination | None = None
     guest: GuestReport | None = None
     handing_over: bool = False
-    lacks_image: bool = False
+    lacks_images: Annotated[tuple[FileName, ...], Meta(max_length=8)] = ()
     failure: Reason | None = None
     kind: Line = ""
 

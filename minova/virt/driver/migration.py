@@ -14,7 +14,7 @@ A live migration:
     failed: D destroy(RowHost(S)); after any doubt both report `guest_side`, and the conductor decides
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Protocol
 
@@ -40,16 +40,20 @@ class MigrationDriver(Protocol):
 
     # -- cold ----------------------------------------------------------------------------------------------------------
 
-    def require_movable(self, instance: Instance, *, with_image: bool = False) -> None:
-        """Raises ImageUnacceptable if each destination of the guest would refuse its disks, HypervisorError if some of its writes would be
-        lost. `with_image`: also ImageUnacceptable unless this host can serve what the guest has of its image. Called before the guest is
-        shut down.
+    def require_movable(self, instance: Instance, *, images: Collection[str] = ()) -> None:
+        """Raises ImageUnacceptable if each destination of the guest would refuse its disks, or if this host cannot serve a file of `images`
+        that the guest has. Raises HypervisorError if some of its writes would be lost. Called before the guest is shut down.
+
+        `images`: digests of files of the guest's image.
         """
         ...
 
-    def export_disks(self, instance: Instance, migration_uuid: str, key: TransferKey) -> DiskExport:
+    def export_disks(
+        self, instance: Instance, migration_uuid: str, key: TransferKey, *, images: Collection[str] = ()
+    ) -> DiskExport:
         """Serve the files of the guest, which is off, for reading, to the holder of the key, until `stop_export` or the end of
-        this process. Idempotent: a repeat returns what is served, or serves it anew with this key.
+        this process. Idempotent: a repeat returns what is served, or serves it anew with this key. `images`: as in `require_movable`;
+        what this host cannot serve of them is left out.
 
         Raises GuestStateUnexpected if the guest is not off, DisksOfAnotherHost if another host has made its disks since.
         """
@@ -84,7 +88,7 @@ class MigrationDriver(Protocol):
     def fetch_image(
         self, path: Path, export: DiskExport, file: ExportedFile, key: TransferKey, check: Callable[[], None]
     ) -> None:
-        """Fetch one of `export.images`. The caller checks the bytes. `check`: as in `import_disks`."""
+        """Fetch one of `export.images`, straight to the path. The caller checks the bytes. `check`: as in `import_disks`."""
         ...
 
     def define_moved(

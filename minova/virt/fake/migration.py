@@ -1,6 +1,6 @@
 """Moves of fake guests: a record goes from one hypervisor to another."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import ClassVar
 
@@ -55,10 +55,12 @@ class FakeMigration(FakePower):
         """Fake guests have no disks: their record stands for them."""
         return self.guest_side(instance.uuid).side is not GuestSide.ABSENT
 
-    def require_movable(self, instance: Instance, *, with_image: bool = False) -> None:
+    def require_movable(self, instance: Instance, *, images: Collection[str] = ()) -> None:
         """Fake guests have no disks."""
 
-    def export_disks(self, instance: Instance, migration_uuid: str, key: TransferKey) -> DiskExport:
+    def export_disks(
+        self, instance: Instance, migration_uuid: str, key: TransferKey, *, images: Collection[str] = ()
+    ) -> DiskExport:
         with self._lock:
             self._begin("export_disks")
             domain = self._domain(instance.uuid)

@@ -121,11 +121,19 @@ def test_a_source_serves_the_image_below_the_disk(sides: tuple[Side, Side], tmp_
     one, two = sides
     guest, secret, fetched = instance(), key(), tmp_path / "fetched"
     one.driver.prepare(guest, one.node, 1, one.image)
-    one.driver.require_movable(guest, with_image=True)
-    export = one.driver.export_disks(guest, MOVE, secret)
+    assert one.driver.export_disks(guest, MOVE, secret).images == ()
+    base = one.image.name
+    one.driver.require_movable(guest, images=(base,))
+    export = one.driver.export_disks(guest, MOVE, secret, images=(base,))
     (file,) = export.images
-    two.driver.fetch_image(fetched, export, file, secret, never)
+    files: set[str] = set()
+    two.driver.fetch_image(
+        fetched, export, file, secret, lambda: files.update(path.name for path in tmp_path.iterdir())
+    )
     assert fetched.read_bytes() == one.image.read_bytes()
+    # The cache sweeps no part of a part.
+    assert "fetched" in files
+    assert not any(name.endswith(".part") for name in files)
     one.driver.stop_export(MOVE)
 
 

@@ -3,7 +3,9 @@
 By day the definitions are compared; at night the guest boots on both hosts.
 """
 
+import os
 import shutil
+import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -16,9 +18,10 @@ from minova.objects.catalogue.image import Image
 from minova.objects.servers.disk_export import PciAddresses
 from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.driver import LibvirtDriver
-from tests.integration.virt.test_cold_moves import Side, boot, console, move, side
+from tests.integration.virt.test_cold_moves import MOVE, Side, boot, console, key, move, never, side
 from tests.integration.virt.test_guest import instance
 from tests.integration.virt.test_kernel_boot import MARK, boot_files, cached
+from tests.servers.libvirtd import ACCOUNT
 
 pytestmark = pytest.mark.timeout(900)
 # No addresses that libvirt gives by itself. The guest's kernel names its disks in the order of their addresses.
@@ -57,6 +60,7 @@ def test_a_new_guest_moves_with_its_kernel_and_its_addresses(tmp_path: Path, gue
     kernel, ramdisk, line = boot_files(cache, guest_image)
     properties = {"os_command_line": f"{line} {MARK}", "hw_machine_type": "pc"}
     image = Image(id="i", disk_format="qcow2", properties=properties, kernel=kernel, ramdisk=ramdisk)
+    made = (("kernel", kernel), ("ramdisk", ramdisk))
     with ExitStack() as stack:
         one, two = (stack.enter_context(side(name, tmp_path / name, base)) for name in ("hv1", "hv2"))
         guest = instance(image=image, config_drive=True)
@@ -74,7 +78,43 @@ def test_a_new_guest_moves_with_its_kernel_and_its_addresses(tmp_path: Path, gue
             require_seen(one, guest, 1)
         move(guest, one, two, 2)
         assert hardware(two, guest) == before
-        for name, boot_file in (("kernel", kernel), ("ramdisk", ramdisk)):
+        for name, boot_file in made:
             assert (two.disks(guest) / name).stat().st_size == boot_file.size
         if boots:
             require_seen(two, guest, 2)
+
+
+def test_bug_guest_with_a_kernel_could_not_be_served_once_it_was_off(guest_image: Path) -> None:
+    """libvirt leaves the kernel of a guest that is off to root alone, and the program that serves it is not root."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="minova-moves-")))
+        folder.chmod(0o755)
+        cache = folder / "_base"
+        cache.mkdir(mode=0o755)
+        shutil.copyfile(guest_image, cache / "image")
+        base = cache / str(cached(cache, cache / "image").os_hash_value)
+        kernel, ramdisk, _ = boot_files(cache, guest_image)
+        digests = [str(each.os_hash_value) for each in (kernel, ramdisk)]
+        guest = instance(image=Image(id="i", disk_format="qcow2", kernel=kernel, ramdisk=ramdisk))
+        one = stack.enter_context(side("hv1", folder / "hv1", base, qemu_user=ACCOUNT))
+        one.folder.chmod(0o755)
+        one.driver.prepare(guest, one.node, 1, one.image)
+        one.driver.power_on(guest)
+        one.driver.require_movable(guest, images=digests)
+        one.driver.power_off(guest.uuid)
+        kernel_file, secret = one.disks(guest) / "kernel", key()
+        assert (kernel_file.stat().st_uid, kernel_file.stat().st_gid) == (0, 0)
+        assert one.driver.export_disks(guest, MOVE, secret).images == ()
+        export = one.driver.export_disks(guest, MOVE, secret, images=[*digests, base.name])
+        assert {file.name for file in export.images} == {*digests, base.name}
+        one.driver.fetch_image(folder / "fetched", export, export.images[-1], secret, never)
+        assert (folder / "fetched").read_bytes() == (cache / digests[-1]).read_bytes()
+        # A file that the program cannot read does not keep the disks from being served.
+        assert isinstance(one.driver, LibvirtDriver)
+        stack.enter_context(pytest.MonkeyPatch.context()).setattr(one.driver._disks, "share_image_file", bool)
+        os.chown(kernel_file, 0, 0)
+        one.driver.stop_export(MOVE)
+        export = one.driver.export_disks(guest, MOVE, secret, images=digests)
+        assert export.port
+        assert export.images == ()
+        one.driver.stop_export(MOVE)

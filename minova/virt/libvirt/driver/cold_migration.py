@@ -1,6 +1,7 @@
 """Moves of guests that are off: their files go over, and the domain is defined anew."""
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ from minova.virt.libvirt.xml.secrets_xml import kinds_of
 from minova.virt.libvirt.xml.system_xml import has_variables
 from minova.virt.namespaces.host_routes import PROC_NET
 
+LOG = logging.getLogger(__name__)
+
 
 class ColdMigration(LibvirtDomains):
     def __init__(self, conf: cfg.ConfigOpts, *, proc_net: Path = PROC_NET) -> None:
@@ -42,14 +45,15 @@ class ColdMigration(LibvirtDomains):
         # Files that are there only to be served, by migration.
         self._staged: dict[str, tuple[Path, ...]] = {}
 
-    def require_movable(self, instance: Instance, *, with_image: bool = False) -> None:
+    def require_movable(self, instance: Instance, *, images: Collection[str] = ()) -> None:
         if self._real:
             self._moving.require_movable(instance, self._ready().host)
-            if with_image:
-                self._moving.require_image(instance)
+            self._moving.require_images(instance, images)
             self._snapshots.require_none_kept(instance.uuid, self._ready().host)
 
-    def export_disks(self, instance: Instance, migration_uuid: str, key: TransferKey) -> DiskExport:
+    def export_disks(
+        self, instance: Instance, migration_uuid: str, key: TransferKey, *, images: Collection[str] = ()
+    ) -> DiskExport:
         host = self._ready().host
         self._disks.require_owner(instance.uuid, host, instance)
         with self._host.connection("Serving the disks", domain_name(instance.uuid)) as connection:
@@ -63,17 +67,31 @@ class ColdMigration(LibvirtDomains):
             xml = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
             kept = self._kept_by_libvirt(connection, instance, domain, xml)
             self._staged[migration_uuid] = kept
-        export, owner = self._served(instance, migration_uuid, key, self._moving.files(instance, kept), xml)
+        files, served = self._moving.files(instance, kept), self._moving.image_files(instance, images)
+        export, owner = self._serve(instance, migration_uuid, key, files, served, xml)
         size = {"memory_mb": instance.flavor.memory_mb, "vcpus": instance.flavor.vcpus}
         return msgspec.structs.replace(export, addresses=owner.addresses, **size)
 
-    def _served(
-        self, instance: Instance, migration_uuid: str, key: TransferKey, files: Sequence[ServedFile], xml: str
+    def _serve(
+        self,
+        instance: Instance,
+        migration_uuid: str,
+        key: TransferKey,
+        files: Sequence[ServedFile],
+        images: Sequence[ServedFile],
+        xml: str,
     ) -> tuple[DiskExport, DiskOwner]:
-        """Serve the files, and what the guest has of its image, whether it runs or not. `xml`: of its domain."""
-        images = self._moving.image_files(instance)
-        served = [each for _, each in (*files, *images)]
-        port = self._exports.start(migration_uuid, key, served, self._disks.program_group)
+        """Serve the files of the guest and of its image, whether it runs or not. `xml`: of its domain. Without the images if they cannot be
+        served: perhaps the destination has them.
+        """
+        try:
+            port = self._start_export(migration_uuid, key, (*files, *images))
+        except errors.HypervisorError as error:
+            if not images:
+                raise
+            LOG.warning("The image of instance %s cannot be served: %s", instance.uuid, error)
+            images = ()
+            port = self._start_export(migration_uuid, key, files)
         owner = self._moving.shown(instance.uuid, migration_uuid)
         base = self._disks.base_digest(instance.uuid)
         export = DiskExport(
@@ -90,6 +108,9 @@ class ColdMigration(LibvirtDomains):
             secrets=self._secrets.marks(instance.uuid, kinds_of(xml)),
         )
         return export, owner
+
+    def _start_export(self, migration_uuid: str, key: TransferKey, files: Sequence[ServedFile]) -> int:
+        return self._exports.start(migration_uuid, key, [each for _, each in files], self._disks.program_group)
 
     def stop_export(self, migration_uuid: str) -> None:
         self._exports.stop(migration_uuid)
@@ -128,7 +149,7 @@ class ColdMigration(LibvirtDomains):
     def fetch_image(
         self, path: Path, export: DiskExport, file: ExportedFile, key: TransferKey, check: Callable[[], None]
     ) -> None:
-        file_fetch.fetch(path, export, file, key, lambda part: None, check)
+        file_fetch.write(path, export, file, key, check)
 
     def _require_own_memory(self, instance: Instance, attempt: int) -> None:
         """Raises HypervisorError if what has come as saved memory belongs to another guest: while the move can still end at the source."""

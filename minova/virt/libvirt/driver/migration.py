@@ -73,7 +73,8 @@ class LibvirtMigration(ColdMigration):
             xml = domain.XMLDesc(_MIGRATABLE)
             inactive = domain.XMLDesc(_MIGRATABLE | libvirt.VIR_DOMAIN_XML_INACTIVE)
             sizes = {Path(path).name: domain.blockInfo(target)[0] for path, target in targets_of(xml).items()}
-        export, _ = self._served(instance, migration_uuid, key, self._moving.files_beside(instance), xml)
+        files, images = self._moving.files_beside(instance), self._moving.image_files(instance)
+        export, _ = self._serve(instance, migration_uuid, key, files, images, xml)
         return LiveSource(xml=xml, inactive_xml=inactive, cpu_xml=cpu_of(xml), sizes=sizes, export=export)
 
     def check_live(self, instance: Instance, source: LiveSource, *, block: bool | None) -> None:

@@ -14,7 +14,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from oslo_privsep import capabilities, priv_context
 
-_NAME = re.compile(r"disk(\.\w+)?|snapshot\.overlay|console\.log(\.\d+)?")
+_NAME = re.compile(r"disk(\.\w+)?|kernel|ramdisk|snapshot\.overlay|console\.log(\.\d+)?")
 context = priv_context.PrivContext(
     "minova",
     cfg_section="privsep_guest_files",

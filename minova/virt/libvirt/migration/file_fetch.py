@@ -30,22 +30,27 @@ def fetch(
     `programs.write_with`.
     """
     part = path.with_name(f"{path.name}.part")
-    # A program of a process that was killed may still write to the earlier one.
-    part.unlink(missing_ok=True)
-    size = -(-file.size // _SECTOR) * _SECTOR
     try:
-        with part.open("wb") as part_file:
-            part.chmod(0o600)
-            part_file.truncate(size)
-        if size:
-            _copy(part, export, file, key, size, check)
-        os.truncate(part, file.size)
+        write(part, export, file, key, check)
         finish(part)
         sync(part)
         part.rename(path)
         sync(path.parent)
     finally:
         part.unlink(missing_ok=True)
+
+
+def write(path: Path, export: DiskExport, file: ExportedFile, key: TransferKey, check: Callable[[], None]) -> None:
+    """Fetch the file straight to this path: after an error a part of it may be there. Raises as `programs.write_with`."""
+    # A program of a process that was killed may still write to the earlier one.
+    path.unlink(missing_ok=True)
+    size = -(-file.size // _SECTOR) * _SECTOR
+    with path.open("wb") as empty:
+        path.chmod(0o600)
+        empty.truncate(size)
+    if size:
+        _copy(path, export, file, key, size, check)
+    os.truncate(path, file.size)
 
 
 def _copy(

@@ -6,8 +6,7 @@ INSTANCES/UUID/NAME         complete
 """
 
 import logging
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import msgspec
@@ -57,18 +56,20 @@ class MovingDisks:
         logs = [path for path in (folder / name for name in _LOGS) if path.exists()]
         return tuple(self._files([*drive, *logs], disk_owner.written_formats(folder)))
 
-    def image_files(self, instance: Instance) -> tuple[ServedFile, ...]:
-        """Returns what is here of the guest's image, to serve under the digests: see `DiskExport.images`."""
+    def image_files(self, instance: Instance, digests: Collection[str] | None = None) -> tuple[ServedFile, ...]:
+        """Shares what is here of the guest's image, and returns it, to serve under the digests: see `DiskExport.images`. `digests`: only
+        these files. A file that cannot be shared is left out.
+        """
         return tuple(
             (ExportedFile(name=digest, export=digest, size=path.stat().st_size), ExportedDisk(digest, path))
             for digest, path in self._disks.image_files(instance).items()
-            if os.access(path, os.R_OK)
+            if (digests is None or digest in digests) and self._disks.share_image_file(path)
         )
 
-    def require_image(self, instance: Instance) -> None:
-        """Raises ImageUnacceptable if a file that the guest has of its image cannot be served."""
-        for path in self._disks.image_files(instance).values():
-            if not os.access(path, os.R_OK):
+    def require_images(self, instance: Instance, digests: Collection[str]) -> None:
+        """Raises ImageUnacceptable if one of these files of its image, which the guest has, cannot be served."""
+        for digest, path in self._disks.image_files(instance).items():
+            if digest in digests and not self._disks.share_image_file(path):
                 raise ImageUnacceptable(
                     f"Instance {instance.uuid} needs {path}, which cannot be read, and the image service does not have it any more"
                 )

@@ -13,7 +13,7 @@ from minova.objects.catalogue.image import BootFile, Image
 from minova.virt.libvirt.storage.disk_images import NewFile, copy, new_file
 from minova.virt.libvirt.xml.system_xml import BootFiles
 
-KERNEL, RAMDISK = "kernel", "ramdisk"
+KERNEL, RAMDISK = NAMES = "kernel", "ramdisk"
 _RESCUE = ".rescue"
 _DIGEST = re.compile(r"[0-9a-f]{64,128}")
 

@@ -404,9 +404,20 @@ class Disks(OwnedFolders):
         """Returns {digest: file} of what the guest has of its image: the base of its root disk, its kernel and its ramdisk."""
         base = self._base(instance.uuid)
         made = boot_files.by_digest(self.folder(instance.uuid), instance.image)
-        for path in made.values():
-            self._qemu.take_back(path)
         return made if base is None else {base.name: base, **made}
+
+    def share_image_file(self, path: Path) -> bool:
+        """Let QEMU's group read a file of `image_files`: libvirt leaves the kernel of a guest that is off to root. Returns whether it can
+        be read.
+        """
+        if path.name in boot_files.NAMES:
+            self._qemu.take_back(path)
+        try:
+            self._qemu.read(path)
+        except OSError as error:
+            LOG.warning("%s cannot be shared: %s", path, error)
+            return False
+        return os.access(path, os.R_OK)
 
     def share_base(self, instance_uuid: str) -> None:
         """Let QEMU read the base image of the root disk: it may have been fetched again."""

@@ -193,10 +193,10 @@ def test_an_image_that_is_gone_is_not_asked_for_again(tmp_path: Path, server: Im
 
 def test_an_image_that_another_host_has_is_kept_like_a_download(tmp_path: Path, server: ImageServer) -> None:
     images = cache(tmp_path, server)
-    path = images.adopt(image(), len(DATA), lambda part: void(part.write_bytes(DATA)))
+    path = images.take_copy(image(), len(DATA), lambda part: void(part.write_bytes(DATA)))
     assert path.read_bytes() == DATA
     assert images.fetch(image()) == path
-    assert images.adopt(image(), len(DATA), lambda _: pytest.fail("it is here")) == path
+    assert images.take_copy(image(), len(DATA), lambda _: pytest.fail("it is here")) == path
     assert server.requests == []
 
 
@@ -204,10 +204,10 @@ def test_an_image_that_another_host_has_is_kept_like_a_download(tmp_path: Path, 
 def test_other_bytes_of_another_host_are_refused(tmp_path: Path, server: ImageServer, served: bytes) -> None:
     images = cache(tmp_path, server)
     with pytest.raises(ImageUnacceptable, match="expected"):
-        images.adopt(image(), len(served), lambda part: void(part.write_bytes(served)))
+        images.take_copy(image(), len(served), lambda part: void(part.write_bytes(served)))
     # The size that the host has promised is not what it serves.
     with pytest.raises(ImageUnacceptable, match="expected"):
-        images.adopt(image(), len(DATA), lambda part: void(part.write_bytes(served)))
+        images.take_copy(image(), len(DATA), lambda part: void(part.write_bytes(served)))
     assert files(images) == set()
 
 

@@ -40,7 +40,7 @@ class Source:
         self.there.add(image.id)
         return Path(image.id)
 
-    def adopt(self, image: Image, size: int, copy: Callable[[Path], None]) -> Path:
+    def take_copy(self, image: Image, size: int, write: Callable[[Path], None]) -> Path:
         raise NotImplementedError
 
 

@@ -1,10 +1,12 @@
 """Base images leave the cache when no disk stands on them and no build has asked for them in a while."""
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
+from minova.compute.images.cache import locked
 from minova.compute.images.sweep import GRACE, sweep
 
 NOW = 1_700_000_000.0
@@ -44,6 +46,19 @@ def test_leavings_of_a_download_that_was_killed_go_too(tmp_path: Path) -> None:
     os.utime(tmp_path / f"{NAME}.part", (NOW - 90000, NOW - 90000))
     assert sweep(tmp_path, (), 86400, NOW) == (NAME,)
     assert [path for path in tmp_path.iterdir() if path.is_file()] == []
+
+
+def test_bug_image_that_came_slowly_stopped_the_sweep_of_all_others(tmp_path: Path) -> None:
+    other = "cd" * 32
+    base(tmp_path, 10**7)
+    base(tmp_path, 10**7, name=other)
+    done: list[tuple[str, ...]] = []
+    sweeping = threading.Thread(target=lambda: done.append(sweep(tmp_path, (), 0, NOW)), daemon=True)
+    with locked(tmp_path, NAME):
+        sweeping.start()
+        sweeping.join(20)
+        assert done == [(other,)]
+    assert sweep(tmp_path, (), 0, NOW) == (NAME,)
 
 
 def test_what_is_no_base_is_left_alone(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_a_guest_of_a_move_that_was_taken_back_keeps_running(compute: Compute) -
 def test_bug_a_guest_was_shut_down_for_a_move_that_each_host_refuses(
     compute: Compute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_: object, *, with_image: bool) -> None:
+    def refuse(_: object, *, images: tuple[str, ...]) -> None:
         raise errors.ImageUnacceptable("based on another image")
 
     monkeypatch.setattr(compute.hypervisor, "require_movable", refuse)
