@@ -38,7 +38,7 @@ class _BegunAction(NamedTuple):
         """The name of its file."""
         return f"{self.stem}{_BEGUN if self.has_replaced else _KEPT}"
 
-    def is_it(self, action_id: int, request_id: str) -> bool:
+    def is_same_action(self, action_id: int, request_id: str) -> bool:
         return self.action_id == action_id and self.request_id in {"", request_id}
 
 
@@ -83,7 +83,7 @@ class UnreportedResults:
         kept in memory.
         """
         earlier = self._begun.get(instance_uuid)
-        if earlier is not None and earlier.is_it(action_id, request_id) and earlier.kind == kind:
+        if earlier is not None and earlier.is_same_action(action_id, request_id) and earlier.kind == kind:
             return
         self._end(instance_uuid)
         begun = _BegunAction(action_id, kind, request_id, _stem(action_id, instance_uuid))
@@ -119,7 +119,7 @@ class UnreportedResults:
     def has_replaced(self, instance_uuid: str, action_id: int, request_id: str) -> bool:
         """Whether an earlier process may have replaced disks for the action."""
         begun = self._begun.get(instance_uuid)
-        return begun is not None and begun.is_it(action_id, request_id) and begun.has_replaced
+        return begun is not None and begun.is_same_action(action_id, request_id) and begun.has_replaced
 
     def has_begun(self, instance_uuid: str, action_id: int, request_id: str) -> bool:
         """Whether the action has begun here, perhaps in an earlier process, and its result was not received yet."""
@@ -131,12 +131,12 @@ class UnreportedResults:
         if self.of(instance_uuid, action_id, request_id) is not None:
             return None
         begun = self._begun.get(instance_uuid)
-        return begun.kind if begun is not None and begun.is_it(action_id, request_id) else None
+        return begun.kind if begun is not None and begun.is_same_action(action_id, request_id) else None
 
     def of(self, instance_uuid: str, action_id: int, request_id: str) -> Result | None:
         result = self._results.get(instance_uuid)
-        is_it = result is not None and result.action_id == action_id and result.request_id in {"", request_id}
-        return result if is_it else None
+        is_same = result is not None and result.action_id == action_id and result.request_id in {"", request_id}
+        return result if is_same else None
 
     def has(self, instance_uuid: str) -> bool:
         return instance_uuid in self._results

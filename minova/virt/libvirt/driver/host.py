@@ -53,7 +53,7 @@ class LibvirtHost(LibvirtBase):
         if self._real:
             self._disks.grant_access(offered.qemu_user, Path(self._conf.state_path))
             disk_owner.register_host(self._disks.path, host)
-            libvirt_files.forget_read(self._disks.path, host)
+            libvirt_files.remove_copies_for_moves(self._disks.path, host)
 
     def recognise(self, former_hosts: tuple[str, ...]) -> None:
         self._former_hosts = frozenset(former_hosts)

@@ -56,7 +56,7 @@ def read(connection: Any, kept: KeptFile, domain_name: str, folder: Path) -> Pat
     return path
 
 
-def forget_read(instances_path: Path, host: str) -> None:
+def remove_copies_for_moves(instances_path: Path, host: str) -> None:
     """Remove what an earlier process has read for moves from this host. libvirt has the originals, and nothing has been served since that
     process has ended.
     """

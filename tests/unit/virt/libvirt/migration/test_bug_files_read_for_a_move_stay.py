@@ -24,5 +24,5 @@ def test_next_process_removes_copies_beside_own_disks(tmp_path: Path, owner: str
         (folder / name).write_bytes(b"x")
     if owner is not None:
         (folder / disk_owner.OWNER).write_bytes(msgspec.json.encode(DiskOwner(host=owner, attempt=1)))
-    libvirt_files.forget_read(tmp_path, "one")
+    libvirt_files.remove_copies_for_moves(tmp_path, "one")
     assert {path.name for path in folder.iterdir()} == set(left)
