@@ -12,7 +12,7 @@ from minova.codecs import parse_json
 
 MAX_INT64 = 2**63 - 1
 MIN_INT64 = -(2**63)
-# The most levels of a document. Messages between services and columns of MariaDB have 32, and put a part of it into a document of theirs.
+# The most levels of a document. Messages of hosts and columns of MariaDB have 32, and put a part of it into a document of theirs.
 MAX_DEPTH = 24
 # Numbers with fewer digits always fit into 64 bits, and few bodies have this many digits in a row.
 _MANY_DIGITS = re.compile(rb"\d{19}")
