@@ -241,8 +241,9 @@ def find_parser(parser: argparse.ArgumentParser, words: list[str]) -> tuple[argp
 def test_commands_and_options_of_the_operators_tool_exist(words: tuple[str, ...]) -> None:
     parser = argparse.ArgumentParser()
     manage._add_commands(parser.add_subparsers())
-    _, options = find_parser(parser, [word for word in words if not word.startswith("--config")])
-    unknown = {option for option in options_of(words) if not option.startswith("--config")} - options
+    before = manage.BEFORE_COMMANDS
+    _, options = find_parser(parser, [word for word in words if not word.startswith(before)])
+    unknown = {option for option in options_of(words) if not option.startswith(before)} - options
     assert unknown == set()
 
 

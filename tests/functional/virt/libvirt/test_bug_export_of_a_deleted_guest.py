@@ -25,7 +25,9 @@ def test_the_port_is_free_after_the_deletion(
         path.write_bytes(b"1" * 512)
     served = (ExportedFile(name="disk", export="disk", size=512), ExportedDisk("disk", files[0]))
     owner = DiskOwner(host="hv1", attempt=3)
-    moving = Mock(files=lambda *_: (served,), shown=lambda *_: owner, shares=lambda *_: False)
+    moving = Mock(
+        files=lambda *_: (served,), image_files=lambda *_: (), shown=lambda *_: owner, shares=lambda *_: False
+    )
     monkeypatch.setattr(driver, "_moving", moving)
     driver.power_off(guest.uuid)
     exports = ExportServers("127.0.0.1", (49400, 49402))

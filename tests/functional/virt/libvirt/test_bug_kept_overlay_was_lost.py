@@ -24,7 +24,7 @@ def test_a_guest_with_a_kept_overlay_does_not_move(driver: Any, monkeypatch: pyt
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.touch()
     entry = disk_owner.DiskOwner(host="hv1", attempt=1)
-    moving = Mock(files=lambda *_: (), files_beside=lambda *_: (), shown=lambda *_: entry)
+    moving = Mock(files=lambda *_: (), files_beside=lambda *_: (), image_files=lambda *_: (), shown=lambda *_: entry)
     monkeypatch.setattr(driver, "_moving", moving)
     monkeypatch.setattr(driver, "_exports", Mock(start=lambda *_: 1))
     serve = driver.export_disks if way == "cold" else driver.live_source

@@ -49,7 +49,7 @@ def test_the_next_host_hears_which_secret_opens_a_tpm_here(
     monkeypatch.setattr(tpm_files, "read", lambda *_: b"state")
     for module in (cold_migration, migration):
         monkeypatch.setattr(module, "kinds_of", lambda xml: (SecretKind.TPM,))
-    moving = Mock(files=lambda *_: (), files_beside=lambda *_: (), shown=lambda *_: entry)
+    moving = Mock(files=lambda *_: (), files_beside=lambda *_: (), image_files=lambda *_: (), shown=lambda *_: entry)
     monkeypatch.setattr(driver, "_moving", moving)
     monkeypatch.setattr(driver, "_exports", Mock(start=lambda *_: 1))
     if way == "shelved":
