@@ -21,7 +21,7 @@ from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, 
 from tests.tables import make_tables
 
 # Of each law. The nightly run has more.
-SEQUENCES = int(os.environ.get("MINOVA_SEQUENCES", "25"))
+SEQUENCES = int(os.environ.get("MINOVA_SEQUENCES", "12"))
 STEPS = 25
 CONDUCTORS = ("one", "two")
 HOSTS = st.sampled_from("abc")

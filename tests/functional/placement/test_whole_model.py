@@ -24,7 +24,7 @@ from tests.functional.placement.naive_placement import DONE, NaivePlacement
 from tests.functional.scheduler.cloud import fresh
 
 # The nightly run has more.
-SEQUENCES = int(os.environ.get("MINOVA_SEQUENCES", "25"))
+SEQUENCES = int(os.environ.get("MINOVA_SEQUENCES", "12"))
 PROVIDERS = ("a", "b", "c", "d")
 CONSUMERS = ("one", "two", "three")
 CLASSES = ("VCPU", "MEMORY_MB")

@@ -72,7 +72,7 @@ def by_host(capacity: Capacity) -> dict[str, int]:
     return {host.host: host.count for host in capacity.hosts}
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(records=record_lists(), spec=specs())
 def test_as_many_as_one_decision_after_the_other_finds(records: list[HostRecord], spec: Any) -> None:
     table = table_of(*records)

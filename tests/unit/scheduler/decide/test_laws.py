@@ -61,7 +61,7 @@ sized = st.builds(
 silences = st.dictionaries(st.integers(1, 3), st.floats(0, 1e9), max_size=2)
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(records=record_lists(), spec=specs(), silent=silences)
 def test_table_and_host_agree(records: list[HostRecord], spec: Any, silent: dict[int, float]) -> None:
     """Of every registered filter."""
@@ -90,7 +90,7 @@ def answered(ask: Any) -> Any:
         return error
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(records=record_lists(), spec=specs())
 def test_weighers_agree(records: list[HostRecord], spec: Any) -> None:
     """Of every registered weigher."""
@@ -117,7 +117,7 @@ def test_counting_cells_and_fitting_them_agree(
     assert passed.tolist() == fits
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(records=record_lists(), spec=specs())
 def test_nothing_is_half_consumed(records: list[HostRecord], spec: Any) -> None:
     """Memory, disk, vcpus and counts are taken also where cells or devices do not fit; and what fits is taken."""
