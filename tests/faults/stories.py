@@ -260,7 +260,8 @@ class Story:
         for host in self.cloud.hosts:
             process = self.world.processes[host]
             self.world.later(0.0, process, process.manager.update_available_resource)
-        self.world.run(1.0)
+        # The host reports a guest in another state right after its audit, in a message of its own.
+        self.world.run(5.0)
 
     def decide(self) -> None:
         """Each server that waits for it is confirmed or reverted, in turn."""
