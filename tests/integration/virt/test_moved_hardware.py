@@ -18,6 +18,7 @@ from minova.objects.catalogue.image import Image
 from minova.objects.servers.disk_export import PciAddresses
 from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.driver import LibvirtDriver
+from minova.virt.libvirt.storage.disks import Disks
 from tests.integration.virt.test_cold_moves import MOVE, Side, boot, console, key, move, never, side
 from tests.integration.virt.test_guest import instance
 from tests.integration.virt.test_kernel_boot import MARK, boot_files, cached
@@ -110,8 +111,7 @@ def test_bug_guest_with_a_kernel_could_not_be_served_once_it_was_off(guest_image
         one.driver.fetch_image(folder / "fetched", export, export.images[-1], secret, never)
         assert (folder / "fetched").read_bytes() == (cache / digests[-1]).read_bytes()
         # A file that the program cannot read does not keep the disks from being served.
-        assert isinstance(one.driver, LibvirtDriver)
-        stack.enter_context(pytest.MonkeyPatch.context()).setattr(one.driver._disks, "share_image_file", bool)
+        stack.enter_context(pytest.MonkeyPatch.context()).setattr(Disks, "share_image_file", lambda *_: True)
         os.chown(kernel_file, 0, 0)
         one.driver.stop_export(MOVE)
         export = one.driver.export_disks(guest, MOVE, secret, images=digests)
