@@ -169,10 +169,14 @@ def test_our_errors_come_back_as_they_were_raised(kind: type[errors.MinovaError]
     assert str(raised.value) == "the reason"
 
 
+class NoScheduler(errors.ServiceUnavailable):
+    """As rpc raises it if no server listens."""
+
+
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (rpc._NoListener("no scheduler service is connected"), errors.ServiceUnavailable),
+        (NoScheduler("no scheduler service is connected"), errors.ServiceUnavailable),
         (OverQuota((), {}, {}), errors.Forbidden),
         (InvalidExtraSpec("the reason"), errors.BadRequest),
     ],
