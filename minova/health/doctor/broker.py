@@ -3,12 +3,16 @@
 from collections.abc import Iterator, Sequence
 
 from oslo_config import cfg
-from oslo_messaging import opts
 
 from minova import errors
+from minova.concurrency import threads
 from minova.health.doctor.findings import Finding, Severity
 from minova.messaging.queue_depths import Depth, depths
 from minova.messaging.rpc import Rpc
+
+threads.use_native()
+
+from oslo_messaging import opts  # noqa: E402
 
 AREA = "queues"
 # Messages that wait in a queue whose readers keep up.
