@@ -107,7 +107,10 @@ class MoveImages:
 
     def _take_copy(self, image: Image, export: DiskExport, key: TransferKey, check: CancelCheck) -> Path:
         file = next(file for file in export.images if file.name == image.os_hash_value)
-        write = lambda path: self._driver.fetch_image(path, export, file, key, check)  # noqa: E731
+
+        def write(path: Path) -> None:
+            self._driver.fetch_image(path, export, file, key, check)
+
         return self._images.take_copy(image, file.size, write)
 
 

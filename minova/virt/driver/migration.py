@@ -78,7 +78,8 @@ class MigrationDriver(Protocol):
         fetched again. Files of an earlier attempt on this host are replaced.
 
         `check` is called several times a second; an exception of it ends the copy. `image_path`: as in `prepare`; its sweep must
-        wait until this returns. The file may be missing if no disk is based on it; kernel and ramdisk are beside it. `before`: the flavor of the disks at the source; None: the instance's.
+        wait until this returns. The file may be missing if no disk is based on it; kernel and ramdisk are beside it. `before`: the
+        flavor of the disks at the source; None: the instance's.
 
         Raises HardwareNotOffered if this host cannot run the guest, HypervisorError if a file is not one that this guest can have,
         DiskFull, DisksOfAnotherHost if a later attempt has made the disks, SavedMemoryKept if its saved memory does not fit the flavor.

@@ -30,7 +30,7 @@ from minova.virt.libvirt.storage.disks import DRIVE, Disks, WriteDrive, named_di
 from minova.virt.libvirt.xml.secrets_xml import kinds_of
 
 LOG = logging.getLogger(__name__)
-# What a destination is told of a file, and what is served.
+# A file as the source describes it to the destination, and the file that the source serves.
 ServedFile = tuple[ExportedFile, ExportedDisk]
 _LOGS = (console_logs.NAME, console_logs.PREVIOUS)
 
