@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -36,6 +38,20 @@ def free_ports(count: int) -> list[int]:
     finally:
         for each in sockets:
             each.close()
+
+
+def free_range(count: int) -> tuple[int, int]:
+    """The first and the last of so many TCP ports in a row on which no process listens at this moment.
+
+    They are below those that the kernel gives to connections, so that no connection takes one in between.
+    """
+    for _ in range(100):
+        first = 20_000 + secrets.randbelow(12_000)  # not `random`: its seed is that of the other tests
+        with ExitStack() as stack, suppress(OSError):
+            for port in range(first, first + count):
+                stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            return first, first + count - 1
+    raise ServerError(f"there are no {count} free ports in a row")
 
 
 def program(name: str, package: str, *places: str) -> str:

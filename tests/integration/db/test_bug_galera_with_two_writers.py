@@ -7,6 +7,7 @@ about the members of its group.
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -58,7 +59,9 @@ def some_value(column: Any) -> Any:
     return "[]"  # a text and JSON
 
 
-def add_row(db: Database, model: Any) -> None:
+@contextmanager
+def only_row(db: Database, model: Any) -> Iterator[None]:
+    """The table has one row inside, and none after it: another test would take the row for a part of its cloud."""
     columns = [column for column in model.__table__.columns if not column.nullable]
     names = ", ".join(f"`{column.name}`" for column in columns)
     with db.engine.begin() as connection:
@@ -69,6 +72,13 @@ def add_row(db: Database, model: Any) -> None:
             {column.name: some_value(column) for column in columns},
         )
         connection.execute(text("SET foreign_key_checks = 1"))
+    try:
+        yield
+    finally:
+        with db.engine.begin() as connection:
+            connection.execute(text("SET foreign_key_checks = 0"))
+            connection.execute(text(f"DELETE FROM {model.__tablename__}"))
+            connection.execute(text("SET foreign_key_checks = 1"))
 
 
 def commit_row(session: Session, name: str) -> None:
@@ -81,10 +91,9 @@ def commit_row(session: Session, name: str) -> None:
 def test_of_two_nodes_that_lock_one_row_the_second_to_commit_must_repeat(
     nodes: tuple[Database, Database], model: Any, shared: bool
 ) -> None:
-    add_row(nodes[0], model)
     lock = select(*model.__table__.primary_key).with_for_update(read=shared)
     ids = [f"{model.__name__}-{shared}-{number}" for number in range(2)]
-    with Session(nodes[0].engine) as first, Session(nodes[1].engine) as second:
+    with only_row(nodes[0], model), Session(nodes[0].engine) as first, Session(nodes[1].engine) as second:
         assert len(first.execute(lock).all()) == len(second.execute(lock).all()) == 1
         commit_row(first, ids[0])
         # Already the statement fails if what the first one has written arrives before it.

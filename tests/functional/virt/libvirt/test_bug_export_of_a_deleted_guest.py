@@ -11,6 +11,7 @@ from minova.objects.servers.disk_export import ExportedFile, TransferKey
 from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.migration.export_server import ExportedDisk, ExportServers
 from minova.virt.libvirt.storage.disk_owner import DiskOwner
+from tests.servers.private_server import free_range
 
 MOVES = ("5f6bbd5a-1f8a-4b5f-8f57-6a1c3a3b9d01", "5f6bbd5a-1f8a-4b5f-8f57-6a1c3a3b9d02")
 
@@ -30,7 +31,7 @@ def test_the_port_is_free_after_the_deletion(
     )
     monkeypatch.setattr(driver, "_moving", moving)
     driver.power_off(guest.uuid)
-    exports = ExportServers("127.0.0.1", (49400, 49402))
+    exports = ExportServers("127.0.0.1", free_range(3))
     monkeypatch.setattr(driver, "_exports", exports)
     key = TransferKey(identity="m", secret=secrets.token_hex(32))
     try:
