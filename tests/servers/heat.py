@@ -26,6 +26,8 @@ connection = {database}
 api_paste_config = {etc}/api-paste.ini
 [clients_keystone]
 auth_uri = {keystone}
+[clients_heat]
+url = {signals}/v1/%(tenant_id)s
 [oslo_messaging_notifications]
 driver = noop
 [keystone_authtoken]
@@ -78,15 +80,15 @@ class Engine(PrivateServer):
 
 
 class Heat(OpenStackServer):
-    """Its API. `host`: the address at which users and guests reach it."""
+    """Its API. `outside`: the address at which guests reach its port."""
 
     name = "heat"
     ready_status = 300
     ports_needed = 1
 
-    def __init__(self, executables: Path, keystone: str, rabbitmq: str, database: str, host: str = "127.0.0.1") -> None:
+    def __init__(self, executables: Path, keystone: str, rabbitmq: str, database: str, outside: str) -> None:
         super().__init__()
-        self._executables, self._keystone, self._host = executables, keystone, host
+        self._executables, self._keystone, self._outside = executables, keystone, outside
         self._rabbitmq, self._database = rabbitmq, database
 
     @property
@@ -95,7 +97,7 @@ class Heat(OpenStackServer):
 
     @property
     def url(self) -> str:
-        return f"http://{self._host}:{self.ports[0]}"
+        return f"http://127.0.0.1:{self.ports[0]}"
 
     def prepare(self) -> None:
         login = LOGIN.format(keystone=self._keystone, password=PASSWORD)
@@ -104,6 +106,7 @@ class Heat(OpenStackServer):
             "rabbitmq": self._rabbitmq,
             "database": self._database.replace("+psycopg:", "+psycopg2:"),
             "url": self.url,
+            "signals": f"http://{self._outside}:{self.ports[0]}",
         }
         etc = self._executables.parent / "etc" / "heat"
         text = CONF.format(**given, login=login, region=REGION, password=PASSWORD, domain=DOMAIN, etc=etc)
@@ -114,5 +117,5 @@ class Heat(OpenStackServer):
             raise ServerError(f"heat-manage db_sync: {done.stdout}{done.stderr}")
 
     def command(self) -> list[str]:
-        words = ["--host", self._host, "--port", str(self.ports[0]), "--", "--config-file", str(self.conf)]
+        words = ["--host", "127.0.0.1", "--port", str(self.ports[0]), "--", "--config-file", str(self.conf)]
         return [str(self._executables / "heat-wsgi-api"), *words]

@@ -51,7 +51,7 @@ class Namespace:
 class _Connection(socketserver.BaseRequestHandler):
     def handle(self) -> None:
         address: tuple[str, int] = self.server.server_address  # type: ignore[assignment]
-        with contextlib.suppress(OSError), socket.create_connection(address) as far:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", address[1])) as far:
             back = threading.Thread(target=_copy, args=(far, self.request), daemon=True)
             back.start()
             _copy(self.request, far)
@@ -67,15 +67,15 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
 
 
 class Door(socketserver.ThreadingTCPServer):
-    """127.0.0.1:`port` in the namespace is 127.0.0.1:`port` here, from `with` to its end."""
+    """`address`:`port` in the namespace is 127.0.0.1:`port` here, from `with` to its end."""
 
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, namespace: Namespace, port: int) -> None:
-        super().__init__(("127.0.0.1", port), _Connection, bind_and_activate=False)
+    def __init__(self, namespace: Namespace, port: int, address: str = "127.0.0.1") -> None:
+        super().__init__((address, port), _Connection, bind_and_activate=False)
         self.socket.close()
-        self.socket = namespace.socket(lambda: socket.create_server(("127.0.0.1", port)))
+        self.socket = namespace.socket(lambda: socket.create_server((address, port)))
         self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05})
 
     def __enter__(self) -> Self:

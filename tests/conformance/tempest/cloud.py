@@ -4,7 +4,7 @@ import contextlib
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ NETWORK = "tempest-shared"
 # The port of VNC's first display.
 VNC = 5900
 # name, MiB of memory, vCPUs, GiB of disk; the second one is larger.
-FLAVORS = (("tempest.nano", 64, 1, 1), ("tempest.micro", 128, 1, 2))
+FLAVORS = (("tempest.nano", 128, 1, 1), ("tempest.micro", 160, 1, 2))
 # As Tempest looks for them.
 ENDPOINTS = (("compute", "nova", "/v2.1"), ("network", "neutron", "/network"), ("placement", "placement", "/placement"))
 # What operators write: docs/operators/keystone.md, images.md.
@@ -66,8 +66,19 @@ class Cloud(NamedTuple):
     flavors: tuple[str, ...]
 
 
+# Adds the hosts to a cloud: its cluster, the URL of its broker, and a port for its console proxy. What they start ends with the stack.
+Hosts = Callable[[contextlib.ExitStack, Cluster, str, int], None]
+
+
+def fake_hosts(stack: contextlib.ExitStack, cluster: Cluster, _broker: str, proxy: int) -> None:
+    cluster.add_compute(HOSTS[0])
+    cluster.add_compute(HOSTS[1], vnc__server_proxyclient_address=_own_address())
+    _serve_consoles(stack, cluster, proxy)
+
+
 @contextlib.contextmanager
-def cloud() -> Iterator[Cloud]:
+def cloud(hosts: Hosts = fake_hosts, image: bytes = b"\0" * 65536, **options: Any) -> Iterator[Cloud]:
+    """`image`: the bytes of its images. `options`: as a Cluster takes them."""
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tempest")))
         rabbitmq, postgresql = stack.enter_context(RabbitMQ()), stack.enter_context(PostgreSQL())
@@ -77,14 +88,14 @@ def cloud() -> Iterator[Cloud]:
         glance = stack.enter_context(Glance(keystone, threads=1))
         publish(keystone, "identity", "keystone", keystone.url)
         publish(keystone, "image", "glance", glance.url)
-        (proxy,) = free_ports(1)
+        (proxy,), broker = free_ports(1), rabbitmq.fresh_url()
         file = folder / "minova.conf"
         file.write_text(OPTIONS.format(keystone=keystone.url, password=PASSWORD))
         cluster = stack.enter_context(
             Cluster(
                 folder / "cloud",
-                HOSTS[:1],
-                transport_url=rabbitmq.fresh_url(),
+                (),
+                transport_url=broker,
                 database_url=postgresql.fresh_url(),
                 files=[str(file)],
                 api__auth_strategy="keystone",
@@ -103,13 +114,13 @@ def cloud() -> Iterator[Cloud]:
                 serial_console__base_url=f"ws://127.0.0.1:{proxy}/",
                 # As operators have them: the limits of a Cluster are lifted.
                 **{f"quota__{name}": limit for name, limit in limits.DEFAULTS.items()},
+                **options,
             )
         )
-        cluster.add_compute(HOSTS[1], vnc__server_proxyclient_address=_own_address())
-        _serve_consoles(stack, cluster, proxy)
+        hosts(stack, cluster, broker, proxy)
         for kind, name, path in ENDPOINTS:
             publish(keystone, kind, name, cluster.url + path)
-        yield fill(keystone, glance.url, cluster.url)
+        yield fill(keystone, glance.url, cluster.url, image)
 
 
 def _serve_consoles(stack: contextlib.ExitStack, cluster: Cluster, port: int) -> None:
@@ -142,11 +153,11 @@ def publish(keystone: Keystone, kind: str, name: str, url: str) -> None:
     keystone.call("POST", "/endpoints", {"endpoint": endpoint})
 
 
-def fill(keystone: Keystone, glance: str, minova: str) -> Cloud:
+def fill(keystone: Keystone, glance: str, minova: str, image: bytes) -> Cloud:
     with requests.Session() as session:
         session.headers["X-Auth-Token"] = keystone.token()
         flavors = [_make_flavor(session, minova, *flavor) for flavor in FLAVORS]
-        images = [_make_image(session, glance, f"tempest-{number}") for number in (1, 2)]
+        images = [_make_image(session, glance, f"tempest-{number}", image) for number in (1, 2)]
         _make_network(session, f"{minova}/network/v2.0")
     return Cloud(keystone.url, tuple(images), tuple(flavors))
 
@@ -156,11 +167,11 @@ def _make_flavor(session: requests.Session, url: str, name: str, memory_mb: int,
     return str(_sent(session, "POST", f"{url}/v2.1/flavors", json={"flavor": flavor})["flavor"]["id"])
 
 
-def _make_image(session: requests.Session, url: str, name: str) -> str:
+def _make_image(session: requests.Session, url: str, name: str, data: bytes) -> str:
     image = {"name": name, "visibility": "public", "disk_format": "raw", "container_format": "bare"}
     sent_id = _sent(session, "POST", f"{url}/v2/images", json=image)["id"]
     octets = {"Content-Type": "application/octet-stream"}
-    _sent(session, "PUT", f"{url}/v2/images/{sent_id}/file", data=b"\0" * 65536, headers=octets)
+    _sent(session, "PUT", f"{url}/v2/images/{sent_id}/file", data=data, headers=octets)
     return str(sent_id)
 
 
