@@ -8,6 +8,9 @@ broken) and HISTORY. During an upgrade, releases of different age talk to each o
 - A client sends the lowest version that has the method and the arguments that differ from their defaults. It omits
   arguments of a later version while they have their default values. So an older server answers every request that it
   can serve.
+- `@call(fields={"port.binding_profile": "1.9"})` names the version that added a field to the struct of an argument, as
+  a path. A receiver of an older version would drop the field in silence, so a field that differs from its default raises
+  the version that the client sends. Fields that a receiver can do without need no version.
 - `@call(encoded={"claim_number": "claim_no"})` keeps the name on the wire of an argument that was renamed in the code.
 - New fields of structs have defaults. Receivers ignore unknown fields inside structs, and refuse unknown arguments.
 
@@ -29,11 +32,12 @@ check it if services have users of their own at the broker (minova/messaging/rpc
 service may call the method.
 """
 
+import functools
 import inspect
 import typing
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 import msgspec
 
@@ -65,6 +69,7 @@ class MethodMark(msgspec.Struct, frozen=True, kw_only=True):
     """How a method was marked.
 
     `added`: the version of each argument that was added after the method.
+    `fields`: the version of each field that was added to the struct of an argument, by its path.
     `encoded`: the names on the wire that differ from those in the code.
     `of_no_host`: no argument names the host that the caller speaks for, and the answer depends on the caller.
     `in_safe_mode`: also served in safe mode.
@@ -75,6 +80,7 @@ class MethodMark(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     since: str = FIRST
     added: Mapping[str, str] = {}
+    fields: Mapping[str, str] = {}
     encoded: Mapping[str, str] = {}
     of_no_host: bool = False
     in_safe_mode: bool = False
@@ -87,6 +93,7 @@ class MethodOptions(TypedDict, total=False):
 
     since: str
     added: Mapping[str, str]
+    fields: Mapping[str, str]
     encoded: Mapping[str, str]
     of_no_host: bool
     in_safe_mode: bool
@@ -109,6 +116,19 @@ class Audience(msgspec.Struct, frozen=True, kw_only=True):
     topic_since: str = FIRST
 
 
+class Request(NamedTuple):
+    """A message to send.
+
+    `version`: the lowest one that can serve it.
+    `what`: the method, or it with the argument or field that needs the version; for messages.
+    `arguments`: by their names on the wire.
+    """
+
+    version: str
+    what: str
+    arguments: Mapping[str, Any]
+
+
 class Method(MethodMark, frozen=True, kw_only=True):
     """One method of a contract. `defaults`: the values of the arguments that may be omitted."""
 
@@ -128,18 +148,36 @@ class Method(MethodMark, frozen=True, kw_only=True):
         """Whether other services than those of controllers may call it."""
         return not self.audience.roles <= CONTROLLERS
 
-    def request(self, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Returns the lowest version that can serve these arguments, and the arguments to send, by their names on the
-        wire.
-        """
-        version, sent = self.since, {}
-        for name, value in arguments.items():
-            if name in self.added:
-                if value == self.defaults[name]:
-                    continue
-                version = max(version, self.added[name], key=numbers)
-            sent[self.encoded.get(name, name)] = value
-        return version, sent
+    def request(self, arguments: Mapping[str, Any]) -> Request:
+        sent = self._given(arguments)
+        version, what = self.since, self.name
+        given = {name: since for name, since in self.added.items() if name in sent}
+        given |= {path: since for path, since in self.fields.items() if _is_given(sent, path)}
+        for name, since in given.items():
+            if numbers(since) > numbers(version):
+                version, what = since, f"{self.name}({name})"
+        return Request(version, what, {self.encoded.get(name, name): value for name, value in sent.items()})
+
+    def _given(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the arguments without those of a later version that have their defaults."""
+        return {
+            name: value for name, value in arguments.items() if name not in self.added or value != self.defaults[name]
+        }
+
+
+def _is_given(arguments: Mapping[str, Any], path: str) -> bool:
+    """Whether the field has another value than its default."""
+    first, *names, last = path.split(".")
+    value = arguments.get(first)
+    for name in names:
+        value = getattr(value, name, None)
+    return isinstance(value, msgspec.Struct) and getattr(value, last) != _default(type(value), last)
+
+
+@functools.cache
+def _default(kind: type[msgspec.Struct], name: str) -> Any:
+    (field,) = (each for each in msgspec.structs.fields(kind) if each.name == name)
+    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 
 def numbers(version: str) -> tuple[int, ...]:
@@ -261,9 +299,23 @@ def _method(described: Any, name: str, function: Callable[..., Any]) -> Method:
 
 
 def _check_versions(described: Any, method: Method) -> None:
-    for what, version in {method.name: method.since, **method.added}.items():
+    for what, version in {method.name: method.since, **method.added, **method.fields}.items():
         if not numbers(FIRST) <= numbers(version) <= numbers(described.VERSION):
             raise TypeError(f"{described.__name__}.{method.name}: {what} is of {version}, not of {described.VERSION}")
     for name, version in method.added.items():
         if name not in method.defaults or numbers(version) <= numbers(method.since):
             raise TypeError(f"{described.__name__}.{method.name}: {name} needs a default and a later version")
+    for path in method.fields:
+        kind: Any = method.arguments.kind
+        for name in path.split("."):
+            kind = _struct_of(kind, name)
+            if kind is None:
+                raise TypeError(f"{described.__name__}.{method.name}: there is no field {path}")
+
+
+def _struct_of(kind: Any, name: str) -> Any:
+    """Returns the type of a field; None if there is no such field. An optional struct counts as the struct."""
+    kinds = [
+        each for each in (kind, *typing.get_args(kind)) if isinstance(each, type) and issubclass(each, msgspec.Struct)
+    ]
+    return next((field.type for each in kinds for field in msgspec.structs.fields(each) if field.name == name), None)

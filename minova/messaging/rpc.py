@@ -25,7 +25,7 @@ from minova.backoff import Backoff
 from minova.codecs import Decoder
 from minova.concurrency import threads
 from minova.context import RequestContext
-from minova.contracts.base import Method, methods_of, numbers
+from minova.contracts.base import Method, Request, methods_of, numbers
 from minova.contracts.wire_bounds import fault_of
 from minova.messaging import broker_connection, driver_log, flow_control, memory_bus
 from minova.messaging.broker_users import EXCHANGE
@@ -162,18 +162,18 @@ class Proxy:
     def _send(self, method: Method, ctx: RequestContext, arguments: dict[str, Any]) -> Any:
         if not method.in_safe_mode:
             self._safe_mode.require_off()
-        version, sent = method.request(arguments)
+        request = method.request(arguments)
         level = self._level()
-        if level is not None and numbers(version) > numbers(level):
+        if level is not None and numbers(request.version) > numbers(level):
             raise errors.PeerTooOld(
-                f"{method.name} needs {self._topic} {version}, and the oldest {self._topic} service that runs, or "
+                f"{request.what} needs {self._topic} {request.version}, and the oldest {self._topic} service that runs, or "
                 f"[upgrade_levels] {self._topic}, allows {level}"
             )
         ctx = msgspec.structs.replace(ctx, message=str(uuid.uuid4()) if method.once else None)
         with metrics.timed(metrics.RPC_SECONDS, "client", method.name):
             for pause in BROKER_PAUSES.pauses():
                 try:
-                    return self._sent(method, ctx, version, sent)
+                    return self._sent(method, ctx, request)
                 except _BrokerAway as away:
                     driver_log.failed(away.cause)
                     if not self._patient:
@@ -195,14 +195,14 @@ class Proxy:
             return {}
         return {"topic": audience.topic}
 
-    def _sent(self, method: Method, ctx: RequestContext, version: str, arguments: dict[str, Any]) -> Any:
+    def _sent(self, method: Method, ctx: RequestContext, request: Request) -> Any:
         try:
             self._reach()
             self._watch()
-            client = self._client.prepare(version=version, **self._topic_of(method))
+            client = self._client.prepare(version=request.version, **self._topic_of(method))
             if method.kind == "cast":
-                return client.cast(ctx, method.name, **arguments)
-            answer = client.call(ctx, method.name, **arguments)
+                return client.cast(ctx, method.name, **request.arguments)
+            answer = client.call(ctx, method.name, **request.arguments)
         except (oslo_messaging.MessagingTimeout, flow_control.InDoubt) as error:
             LOG.debug("No answer to %s: %s", method.name, error)
             raise errors.NoAnswer(f"No {self._topic} service has answered in time.") from error
@@ -217,7 +217,7 @@ class Proxy:
                 raise _BrokerAway(error) from error
             if _too_old(error):
                 raise errors.PeerTooOld(
-                    f"{method.name} needs {self._topic} {version}, and the service that was asked is older"
+                    f"{request.what} needs {self._topic} {request.version}, and the service that was asked is older"
                 ) from None
             raise _as_ours(error) from None
         # Not while an exception is handled: the log would name it in the line about the end of the outage.

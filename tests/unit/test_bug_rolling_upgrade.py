@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from minova import errors
-from minova.contracts.base import methods_of, numbers
+from minova.contracts.base import Role, methods_of, numbers
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
@@ -29,6 +29,17 @@ ANSWERS_TO_ARGUMENTS = {"conductor.report_power_states": "after"}
 # The last release has these fields and leaves them empty: it makes servers without networks, disks and files of their own. It reads
 # a struct as the dictionary that it expects there.
 NEVER_FILLED = {"requested_networks", "block_device_mapping", "injected_files"}
+# New fields in messages of the API that an older conductor may drop. It derives `needs`. Records of images have neither kernel nor
+# ramdisk: the API finds these when it makes a server, and only a build needs them.
+MAY_BE_LOST = {"needs"}
+IMAGE = {"service", "reserved", "kernel", "ramdisk"}
+MAY_BE_LOST_BY = {
+    "create_image": IMAGE,
+    "update_image": IMAGE,
+    "preview_servers": IMAGE,
+    "capacity": IMAGE,
+    "create_servers": {"service", "reserved"},
+}
 CONTRACTS: tuple[Any, ...] = (ConductorApi, ComputeApi, SchedulerApi)
 
 
@@ -124,9 +135,8 @@ def test_what_the_last_release_serves_is_sent_with_a_version_that_it_accepts(des
     released = OLD["contracts"][described.TOPIC]
     assert released["version"] == RELEASED[-1][described.TOPIC]
     for name, method in methods_of(described).items():
-        version, _ = method.request(
-            dict.fromkeys(released["methods"].get(name, {"arguments": {}})["arguments"], object())
-        )
+        arguments = released["methods"].get(name, {"arguments": {}})["arguments"]
+        version = method.request(dict.fromkeys(arguments, object())).version
         served = numbers(version) <= numbers(released["version"])
         assert served == (name in released["methods"]), f"{name} is of {version}"
 
@@ -145,6 +155,39 @@ def test_an_argument_that_the_last_release_lacks_is_of_a_later_version(described
         }
         late = {each for each in added if numbers(method.added.get(each, "1.0")) <= numbers(released["version"])}
         assert late == set(), f"{described.TOPIC}.{name}"
+
+
+def _new_fields(old: Any, new: dict[str, Any], structs: dict[str, Any], place: str) -> Iterator[str]:
+    """Paths of the fields that the structs inside of a type have got since the last release."""
+    if isinstance(old, str) or isinstance(new, str):
+        return
+    if "struct" in old and "struct" in new:
+        before, after = OLD["structs"][old["struct"]], structs[new["struct"]]
+        yield from (f"{place}.{name}" for name in after.keys() - before.keys())
+        for name in before.keys() & after.keys():
+            yield from _new_fields(before[name]["type"], after[name]["type"], structs, f"{place}.{name}")
+    for each, other in zip(old.get("any of", ()), new.get("any of", ()), strict=False):
+        yield from _new_fields(each, other, structs, place)
+
+
+def test_bug_a_field_that_an_older_conductor_would_drop_in_silence_is_of_a_later_version() -> None:
+    """Users would get 202, and a server without their tags."""
+    released, now = OLD["contracts"]["conductor"]["methods"], contracts()
+    for name, method in methods_of(ConductorApi).items():
+        if name not in released or Role.API not in method.audience.roles:
+            continue
+        arguments = now["contracts"]["conductor"]["methods"][name]["arguments"]
+        fields = {
+            path
+            for argument, before in released[name]["arguments"].items()
+            for path in _new_fields(before["type"], arguments[argument]["type"], now["structs"], argument)
+        }
+        may_be_lost = MAY_BE_LOST | MAY_BE_LOST_BY.get(name, set())
+        assert {
+            path for path in fields - method.fields.keys() if path.rpartition(".")[2] not in may_be_lost
+        } == set(), name
+        level = OLD["contracts"]["conductor"]["version"]
+        assert all(numbers(since) > numbers(level) for since in method.fields.values()), name
 
 
 def test_a_service_that_is_too_old_is_not_asked_again_because_there_is_another_way() -> None:

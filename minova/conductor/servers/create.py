@@ -103,7 +103,6 @@ class Servers(CreateServersApi):
         ctx: RequestContext,
         request: CreateServers,
         key_pair: KeyPair | None = None,
-        with_drive: bool = False,
     ) -> CreatedServers:
         """Makes as many servers as the quota allows, between `min_count` and `max_count`: writes them, returns, and
         schedules them in the background.

@@ -43,6 +43,10 @@ class Bakery:
     def toast(self, ctx: RequestContext, count: int, slices: int = 2, salt: bool = False) -> int:
         raise NotImplementedError
 
+    @call(since="1.1", fields={"flavor.extra_specs": "1.3"})
+    def freeze(self, ctx: RequestContext, flavor: Flavor | None) -> None:
+        raise NotImplementedError
+
     def not_offered(self, ctx: RequestContext) -> None:
         raise NotImplementedError
 
@@ -62,6 +66,9 @@ class Baker:
 
     def toast(self, ctx: RequestContext, count: int, slices: int, salt: bool) -> int:
         return count * slices
+
+    def freeze(self, ctx: RequestContext, flavor: Flavor | None) -> None:
+        pass
 
 
 def arrive(method: str, **arguments: Any) -> Any:
@@ -146,7 +153,7 @@ def test_a_cast_has_no_answer() -> None:
 
 
 def test_only_marked_methods_are_offered() -> None:
-    assert sorted(methods_of(Bakery)) == ["bake", "burn", "toast"]
+    assert sorted(methods_of(Bakery)) == ["bake", "burn", "freeze", "toast"]
     with pytest.raises(AttributeError):
         client(Baker()).not_offered(CTX)
 
@@ -276,9 +283,35 @@ def test_above_the_known_level_nothing_is_sent() -> None:
     wire = Wire(Baker())
     bakery: Any = rpc.Proxy(wire, Bakery, level=lambda: "1.1")
     assert bakery.toast(CTX, count=3) == 6
-    with pytest.raises(errors.PeerTooOld, match=r"toast needs bakery 1\.2, .* allows 1\.1"):
+    with pytest.raises(errors.PeerTooOld, match=r"toast\(salt\) needs bakery 1\.2, .* allows 1\.1"):
         bakery.toast(CTX, count=3, salt=True)
     assert len(wire.sent) == 1
+
+
+@pytest.mark.parametrize(("extra_specs", "version"), [({}, "1.1"), ({"hw:cpu_policy": "shared"}, "1.3")])
+def test_bug_a_new_field_of_a_struct_raises_the_version_of_the_message(
+    extra_specs: dict[str, str], version: str
+) -> None:
+    """An older server would drop the field in silence."""
+    flavor = Flavor(**FLAVOR, extra_specs=extra_specs)
+    wire = Wire(Baker())
+    rpc.Proxy(wire, Bakery).freeze(CTX, flavor=flavor)
+    assert wire.sent == [("freeze", version, {"flavor": flavor})]
+
+
+def test_an_older_server_is_not_asked_for_a_field_that_it_would_drop() -> None:
+    wire = Wire(Baker())
+    bakery: Any = rpc.Proxy(wire, Bakery, level=lambda: "1.2")
+    bakery.freeze(CTX, flavor=Flavor(**FLAVOR))
+    with pytest.raises(errors.PeerTooOld, match=r"freeze\(flavor\.extra_specs\) needs bakery 1\.3, .* allows 1\.2"):
+        bakery.freeze(CTX, flavor=Flavor(**FLAVOR, extra_specs={"hw:cpu_policy": "shared"}))
+    assert len(wire.sent) == 1
+
+
+def test_an_optional_struct_that_is_not_given_needs_no_version() -> None:
+    wire = Wire(Baker())
+    rpc.Proxy(wire, Bakery).freeze(CTX, flavor=None)
+    assert wire.sent == [("freeze", "1.1", {"flavor": None})]
 
 
 @pytest.mark.parametrize(
@@ -289,8 +322,13 @@ def test_above_the_known_level_nothing_is_sent() -> None:
         call(since="1.1", added={"count": "1.2"}),
         call(since="1.1", added={"salt": "1.1"}),
         call(added={"salt": "1.4"}),
+        call(fields={"count.name": "1.2"}),
+        call(fields={"count": "1.4"}),
     ],
-    ids=["above the contract's", "below the first", "no default", "not later", "argument above the contract's"],
+    ids=[
+        *("above the contract's", "below the first", "no default", "not later", "argument above the contract's"),
+        *("no such field", "field above the contract's"),
+    ],
 )
 def test_a_contract_with_a_wrong_version_cannot_be_defined(mark: Any) -> None:
     def toast(self: Any, ctx: RequestContext, count: int, salt: bool = False) -> int:

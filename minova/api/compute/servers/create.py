@@ -94,28 +94,9 @@ class CreationAnswer(NamedTuple):
 def _created(api: ComputeApiCollaborators, call: Call, server: NewServer, identity: RequestIdentity) -> CreationAnswer:
     checked = checked_request(api, call, server, identity)
     request = checked.request
-    created = api.conductor.create_servers(
-        call.ctx, request=request, key_pair=checked.key_pair, with_drive=_is_new(request)
-    )
+    created = api.conductor.create_servers(call.ctx, request=request, key_pair=checked.key_pair)
     return CreationAnswer(
         created.reservation_id, created.instance_uuids[0], created.admin_password, request.disk_config
-    )
-
-
-def _is_new(request: CreateServers) -> bool:
-    """Whether the request has fields that an older conductor would lose."""
-    named = (
-        request.access_ip_v4,
-        request.access_ip_v6,
-        request.hostname,
-        request.requested_host,
-        request.requested_node,
-    )
-    return (
-        request.config_drive
-        or bool(request.tags)
-        or request.disk_config == "AUTO"
-        or any(value is not None for value in named)
     )
 
 

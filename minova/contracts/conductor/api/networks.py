@@ -17,6 +17,8 @@ from minova.objects.network.network import (
 )
 from minova.objects.network.subnet_pools import SubnetPool
 
+_NEW_IN_PORTS = {"port.extra_dhcp_opts": "1.9", "port.binding_profile": "1.9"}
+
 
 @BY_API
 class NetworksApi(Protocol):
@@ -84,7 +86,7 @@ class SubnetPoolsApi(Protocol):
 
 @BY_API
 class PortsApi(Protocol):
-    @call(since="1.7", refused_when_disk_full=True)
+    @call(since="1.7", fields=_NEW_IN_PORTS, refused_when_disk_full=True)
     def create_port(self, ctx: RequestContext, *, port: Port, fixed_ips: tuple[AddressRequest, ...] | None) -> Port:
         """`fixed_ips` None: the next free address of each IP version. If `mac_address` is empty, a free one is chosen.
 
@@ -98,7 +100,7 @@ class PortsApi(Protocol):
         """Same as `create_port`: makes all of them or none."""
         ...
 
-    @call(since="1.7", refused_when_disk_full=True)
+    @call(since="1.7", fields=_NEW_IN_PORTS, refused_when_disk_full=True)
     def update_port(self, ctx: RequestContext, *, port: Port, fixed_ips: tuple[AddressRequest, ...] | None) -> Port:
         """Same as `update_network`. `fixed_ips` None: the addresses stay. Raises the same errors as `create_port`."""
         ...

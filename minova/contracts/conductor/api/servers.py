@@ -11,24 +11,40 @@ from minova.objects.requests.diagnosis import ScheduleAnswer
 from minova.objects.requests.server_request import CreatedServers, CreateServers, ServerRequest
 from minova.objects.servers.server_changes import ServerChanges
 
+# Fields of a ServerRequest that choose hosts.
+_PLACE = {"request.requested_host": "1.7", "request.requested_node": "1.7", "request.requested_networks": "1.7"}
+
 
 @BY_API
 class CreateServersApi(Protocol):
-    @call(added={"key_pair": "1.7", "with_drive": "1.7"}, refused_when_disk_full=True)
+    @call(
+        added={"key_pair": "1.7"},
+        fields={
+            **_PLACE,
+            "request.config_drive": "1.7",
+            "request.hostname": "1.7",
+            "request.access_ip_v4": "1.7",
+            "request.access_ip_v6": "1.7",
+            "request.tags": "1.7",
+            "request.disk_config": "1.7",
+            "request.block_device_mapping": "1.7",
+            "request.root_disk_tag": "1.7",
+            "request.image.kernel": "1.9",
+            "request.image.ramdisk": "1.9",
+        },
+        refused_when_disk_full=True,
+    )
     def create_servers(
         self,
         ctx: RequestContext,
         *,
         request: CreateServers,
         key_pair: KeyPair | None = None,
-        with_drive: bool = False,
     ) -> CreatedServers:
         """Write instances, specs, actions and tasks in one transaction; return before the servers are built. A repeated
         request with the same `request_uuid` gets the same answer.
 
         `key_pair`: the servers keep its text.
-        `with_drive`: the request is for config drives, access addresses, tags, a host name or a requested host, which
-          older conductors would lose.
 
         Raises Conflict if the same `request_uuid` was used before with another body.
         """
@@ -37,14 +53,14 @@ class CreateServersApi(Protocol):
 
 @BY_API
 class DryRunsApi(Protocol):
-    @call(since="1.4", in_safe_mode=True)
+    @call(since="1.4", fields=_PLACE, in_safe_mode=True)
     def preview_servers(self, ctx: RequestContext, *, request: ServerRequest) -> ScheduleAnswer:
         """Returns where the servers would be placed now, and why; writes nothing. A request that fits nowhere gets an
         answer, too.
         """
         ...
 
-    @call(since="1.4", in_safe_mode=True)
+    @call(since="1.4", fields=_PLACE, in_safe_mode=True)
     def capacity(self, ctx: RequestContext, *, request: ServerRequest, limit: int) -> Capacity:
         """Returns how many more servers of this request fit, counting at most `limit` on each host; writes nothing."""
         ...
