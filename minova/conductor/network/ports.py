@@ -52,7 +52,7 @@ from minova.races import Race, Races, repeat_lost
 MAC_TRIES = 16
 # MAC addresses to check in one query, for this port and for later ones.
 MACS = 64
-# Another transaction has just taken the same random MAC address.
+# Another transaction has just taken the same MAC address. The next try chooses another random one, or refuses the requested one.
 MAC_TAKEN = Race(IntegrityError, tries=3)
 # The most hosts whose interfaces are read together.
 MAX_HOSTS = 16
@@ -141,16 +141,11 @@ class Ports(PortsApi, HostInterfacesApi):
     def _create(self, new: Sequence[PortCreation]) -> list[Port]:
         for each in new:
             _check_security(each.port)
-        macs = [each.port.mac_address for each in new]
-        # A repetition finds a requested address that another port has taken, and refuses it in the transaction of the message.
         races: Races = [self._groups.race, self._quotas.race, MAC_TAKEN]
         try:
             created = repeat_lost(lambda: self._worker.run(lambda session: self._create_all(session, new)), races)
         except OverQuota as error:
             raise refused(error) from None
-        except IntegrityError:
-            mac_list = ", ".join(filter(None, macs))
-            raise errors.MacAddressInUse(f"MAC address {mac_list} is in use by another port.") from None
         self._hints.members_changed({group for port in created for group in port.security_groups or ()})
         return created
 
@@ -211,14 +206,8 @@ class Ports(PortsApi, HostInterfacesApi):
         return created
 
     def _macs(self, session: Session, requested: Sequence[str]) -> list[str]:
-        """Returns these addresses, with free ones in place of empty ones. Raises MacAddressInUse if another port has
-        one of them.
-        """
-        requested_macs = [mac for mac in requested if mac]
-        used = {mac for chunk in chunked(requested_macs) for mac in ports.macs_among(session, chunk)}
-        for mac in requested_macs:
-            if mac in used:
-                raise errors.MacAddressInUse(f"MAC address {mac} is in use by another port.")
+        """Returns these addresses, with free ones in place of empty ones. Raises MacAddressInUse."""
+        _require_free_macs(session, [mac for mac in requested if mac])
         return [mac or self._free_mac(session) for mac in requested]
 
     def _free_mac(self, session: Session) -> str:
@@ -259,6 +248,8 @@ class Ports(PortsApi, HostInterfacesApi):
             if row.instance_uuid is not None:
                 _require_changeable(row, port)
             has_other_mac = row.mac_address != port.mac_address
+            if has_other_mac:
+                _require_free_macs(session, [port.mac_address])
             if not ports.replace(session, port, self._worker.at()):
                 raise changed("port", port.id)
             if fixed_ips is not None or has_other_mac:
@@ -267,10 +258,7 @@ class Ports(PortsApi, HostInterfacesApi):
             assert updated is not None
             return updated
 
-        try:
-            updated = self._worker.run(work)
-        except IntegrityError:
-            raise errors.MacAddressInUse(f"MAC address {port.mac_address} is in use by another port.") from None
+        updated = repeat_lost(lambda: self._worker.run(work), [MAC_TAKEN])
         self._hints.members_changed(changed_groups, [updated.host] if updated.host else [])
         return updated
 
@@ -298,6 +286,15 @@ class Ports(PortsApi, HostInterfacesApi):
             return groups
 
         self._hints.members_changed(self._worker.run(work))
+
+
+def _require_free_macs(session: Session, requested: Sequence[str]) -> None:
+    """Raises MacAddressInUse if a port has one of these addresses, or one of them is requested twice."""
+    used = {mac for chunk in chunked(requested) for mac in ports.macs_among(session, chunk)}
+    used |= {mac for mac, count in Counter(requested).items() if count > 1}
+    for mac in requested:
+        if mac in used:
+            raise errors.MacAddressInUse(f"MAC address {mac} is in use by another port.")
 
 
 def _check_security(port: Port) -> None:
