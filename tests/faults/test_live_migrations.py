@@ -17,7 +17,7 @@ from minova.objects.servers.migration import Hold
 from minova.objects.servers.moves import MoveMessage, MovePhase, PhaseResult
 from minova.objects.servers.states import PowerState
 from tests.faults.mover import Mover
-from tests.faults.test_evacuation import force
+from tests.faults.test_evacuation import force, power_back, power_cut
 
 pytestmark = pytest.mark.timeout(300)
 CTX = RequestContext(request_id="req-order", user_id="u", project_id="p", is_admin=True)
@@ -172,6 +172,78 @@ def test_a_guest_that_is_gone_at_its_destination_is_not_waited_for(mover: Mover)
     mover.cloud.drivers[there].arrive = ends  # type: ignore[method-assign,assignment]
     mover.do("live_migrate")
     assert mover.state == ("error", None, there)
+
+
+def fence_in_arrive(mover: Mover, there: str) -> None:
+    """Live-migrates the server. Its destination dies and is fenced right after the row has it."""
+    mover.ask("live_migrate")
+    mover.wait(lambda: mover.state == ("active", "migrating", there), step=0.01)
+    power_cut(mover.cloud, there)
+    force(mover.cloud, there, down=True)
+
+
+def test_bug_destination_fenced_right_after_the_switch_took_the_guest_with_it(mover: Mover) -> None:
+    """The server was in ERROR on the dead host, although its source had the whole guest still."""
+    there = mover.other
+    fence_in_arrive(mover, there)
+    mover.wait()
+    assert mover.state == ("active", None, mover.source)
+    assert mover.domains()[mover.source] is PowerState.RUNNING
+    assert mover.migration().status == "error"
+    assert (mover.migration().cleanup_host, mover.migration().hold) == (there, Hold.NONE)
+    assert {*mover.holders()} == {"instance", "migration"}
+    force(mover.cloud, there, down=False)
+    power_back(mover.cloud, there)
+    mover.wait(lambda: mover.migration().cleanup_host is None, 90.0)
+    require_at(mover, mover.source, "error")
+    mover.do("live_migrate")
+    require_at(mover, there, "completed")
+
+
+def test_bug_a_destination_fenced_after_the_switch_keeps_the_server_whose_guest_the_source_has_ended(
+    mover: Mover,
+) -> None:
+    """The source has the disks, which are whole, but not the memory. The destination's disks may be newer: they are held."""
+    there = mover.other
+    mover.cloud.drivers[mover.source].hands_over = False
+    fence_in_arrive(mover, there)
+    mover.wait()
+    assert mover.state[2] == mover.source
+    assert mover.domains()[mover.source] is PowerState.SHUTDOWN
+    assert (mover.migration().cleanup_host, mover.migration().hold) == (there, Hold.UNPROVEN)
+    force(mover.cloud, there, down=False)
+    power_back(mover.cloud, there)
+    mover.wait(lambda: mover.state == ("stopped", None, mover.source), 90.0)
+    assert there in mover.domains()
+    mover.cloud.act(mover.uuid, "start")
+    mover.wait(lambda: mover.migration().cleanup_host is None, 90.0)
+    require_at(mover, mover.source, "error")
+
+
+def test_bug_a_guest_that_never_came_is_in_error_although_its_source_has_it(mover: Mover) -> None:
+    there = mover.other
+    driver = mover.cloud.drivers[there]
+    arrive = driver.arrive
+
+    def is_gone(*arguments: Any) -> PowerState:
+        driver.arrive = arrive  # type: ignore[method-assign]
+        driver.destroy(mover.uuid)
+        raise errors.NotFound("no such domain")
+
+    driver.arrive = is_gone  # type: ignore[method-assign,assignment]
+    mover.do("live_migrate")
+    require_at(mover, mover.source, "error")
+
+
+def test_a_server_whose_hosts_are_both_fenced_after_the_switch_is_in_error_at_its_destination(mover: Mover) -> None:
+    there = mover.other
+    fence_in_arrive(mover, there)
+    power_cut(mover.cloud, mover.source)
+    force(mover.cloud, mover.source, down=True)
+    mover.wait()
+    assert mover.state == ("error", None, there)
+    assert mover.migration().cleanup_host == mover.source
+    assert mover.migration().hold in {Hold.OPEN, Hold.UNPROVEN}
 
 
 def test_guests_that_run_on_both_hosts_are_paused_on_both(mover: Mover) -> None:

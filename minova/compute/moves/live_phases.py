@@ -142,13 +142,19 @@ class LivePhases:
         node = migration.dest_node or ""
         self._records.note_settled(ctx, move.instance, migration, node)
         self._records.keep(move.instance, migration, node, state)
+        self._bind(ctx, move, migration.attempt, check)
+        return PhaseResult(power_state=state)
+
+    def _bind(self, ctx: RequestContext, move: MoveMessage, attempt: int, check: CancelCheck) -> None:
+        """Bind the guest's interfaces of Neutron to this host. Raises StaleAttempt; a guest whose interfaces are not bound runs all the
+        same.
+        """
         try:
-            self._vif_plug_waiter.bound(ctx, move.instance, migration.attempt, check)
+            self._vif_plug_waiter.bound(ctx, move.instance, attempt, check)
         except errors.StaleAttempt:
             raise
         except errors.MinovaError as error:
-            LOG.error("Instance %s has arrived, but its interfaces are not bound: %s", move.instance.uuid, error)
-        return PhaseResult(power_state=state)
+            LOG.error("Instance %s is here, but its interfaces are not bound: %s", move.instance.uuid, error)
 
     # -- in doubt --------------------------------------------------------------------------------------------------
 
@@ -179,8 +185,11 @@ class LivePhases:
         self._driver.stop_export(migration.uuid)
         if self._driver.guest_side(uuid).side is GuestSide.ABSENT:
             raise errors.GuestMissing(f"Host {self._host} does not have the guest of instance {uuid}")
-        if migration.status == "migrating" and migration.old_vm_state is not VmState.PAUSED:
-            self._driver.stay(uuid)
+        if migration.status == "migrating":
+            if migration.old_vm_state is not VmState.PAUSED:
+                self._driver.stay(uuid)
+            # The guest runs first: see `_arrive`.
+            self._bind(ctx, move, move.instance.attempt, check)
         ended = msgspec.structs.replace(migration, status="error")
         self._records.note_settled(ctx, move.instance, ended, migration.source_node)
         return PhaseResult(power_state=self._driver.power_state(uuid))

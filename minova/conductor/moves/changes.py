@@ -167,7 +167,11 @@ class MoveChanges:
             if step.plan.phase in _SWITCHES:
                 self._switch(session, step.move, step.migration)
             elif step.plan.phase is MovePhase.RESTORE and step.plan.reverting:
-                self._switch_back(session, step.move, step.migration, owed=step.plan.owed)
+                self._give_back(session, step.migration, owed=step.plan.owed)
+                self._switch_back(session, step.move, step.migration, step.migration.attempt)
+            elif step.plan.phase is MovePhase.STAY and step.move.migration.has_switched:
+                # The source's guest is the one that has been paused there: it has the attempt that it had.
+                self._switch_back(session, step.move, step.migration, step.migration.old_attempt)
             elif step.plan.phase in _TASK_STATE:
                 steps[(vm_state, before), (vm_state, _TASK_STATE[step.plan.phase])].append(step.move.uuid)
         for (state, after), uuids in steps.items():
@@ -250,6 +254,8 @@ class MoveChanges:
                 # The source's guest is another attempt again, so that no report of the destination's counts any more.
                 return replace(migration, status="reverted", has_switched=False, attempt=migration.attempt + 1)
             return replace(migration, status="reverting")
+        if phase is MovePhase.STAY and migration.has_switched:
+            return replace(migration, status="migrating", has_switched=False)
         status = (_STATUS_OF_LIVE if migration.is_live else _STATUS).get(phase, migration.status)
         return replace(migration, status=status, has_switched=migration.has_switched or phase in _SWITCHES)
 
@@ -272,9 +278,8 @@ class MoveChanges:
             attempt=migration.attempt,
         )
 
-    def _switch_back(self, session: Session, move: LockedMove, migration: Migration, *, owed: bool) -> None:
-        """The destination has reported that its copy is gone, or it is fenced."""
-        self._give_back(session, migration, owed=owed)
+    def _switch_back(self, session: Session, move: LockedMove, migration: Migration, attempt: int) -> None:
+        """The destination has reported that its copy is gone, or it is fenced. `attempt`: of the source's guest."""
         state = move.instance.state
         state_changes.transition(
             session,
@@ -286,7 +291,7 @@ class MoveChanges:
             node=migration.source_node,
             flavor=migration.old_flavor,
             numa_topology=migration.old_numa_topology,
-            attempt=migration.attempt,
+            attempt=attempt,
         )
 
     # -- ends ------------------------------------------------------------------------------------------------------

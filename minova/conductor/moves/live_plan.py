@@ -10,13 +10,15 @@
                                                                '--> (error, cancelled)
 
 `==>`: the row changes its host. A next alternate that is busy: queue, and describe.
+
+A destination that is fenced in `arrive`, or has nothing of the guest: look, look there. The row has the source again with `stay`.
 """
 
 from collections.abc import Mapping
 
 import msgspec
 
-from minova.conductor.moves.plan import PASSING, Loss, MoveEnd, MovePlan
+from minova.conductor.moves.plan import PASSING, Loss, MoveEnd, MovePlan, keeps_other_copy
 from minova.conductor.moves.resolver import MoveVerdict, Side, resolve
 from minova.objects.servers.failures import Failure
 from minova.objects.servers.live_migration import GuestReport, GuestSide, LiveMode
@@ -76,7 +78,7 @@ def first_phase(plan: MovePlan) -> MovePhase:
 
 def after_success(plan: MovePlan, migration: Migration) -> MovePhase | MoveEnd:
     if plan.phase is MovePhase.STAY:
-        return MovePhase.DISCARD if plan.claimed else MoveEnd.FAILED
+        return MovePhase.DISCARD if plan.claimed and not keeps_other_copy(plan) else MoveEnd.FAILED
     return _NEXT[plan.phase]
 
 
@@ -111,9 +113,20 @@ def waits(plan: MovePlan, migration: Migration, failure: Failure, guest: GuestRe
     return plan.phase is MovePhase.STAY and failure.kind == "GuestBusy"
 
 
-def is_elsewhere(plan: MovePlan, failure: Failure) -> bool:
-    """Returns whether the source does not have the guest that it should keep, so that both hosts are asked what they have."""
+def is_elsewhere(plan: MovePlan, migration: Migration, failure: Failure, guest: GuestReport | None = None) -> bool:
+    """Returns whether the host of this phase does not have the guest that it should have, so that both hosts are asked what they have.
+    `guest`: what the host has reported of it beside the failure.
+    """
+    if plan.phase is MovePhase.ARRIVE:
+        return _may_go_back(plan, migration) and guest is not None and guest.side is GuestSide.ABSENT
     return plan.phase is MovePhase.STAY and not plan.doubted and failure.kind == "GuestMissing"
+
+
+def _may_go_back(plan: MovePlan, migration: Migration) -> bool:
+    """Whether the source can have the guest again after the switch. Shared disks are the destination's from then on. A migration that an
+    earlier release has begun does not say which attempt the source has.
+    """
+    return not _is_shared(plan) and migration.old_attempt > 0
 
 
 def after_loss(plan: MovePlan, migration: Migration, loss: Loss) -> MovePhase | MoveEnd | None:
@@ -128,6 +141,8 @@ def after_loss(plan: MovePlan, migration: Migration, loss: Loss) -> MovePhase | 
         case MovePhase.MIGRATE | MovePhase.HOLD | MovePhase.LOOK:
             return MovePhase.LOOK_THERE
         case MovePhase.LAND:
+            return MovePhase.LOOK
+        case MovePhase.ARRIVE if _may_go_back(plan, migration):
             return MovePhase.LOOK
         case MovePhase.DESCRIBE:
             return MoveEnd.FAILED
@@ -170,6 +185,11 @@ def after_look(plan: MovePlan, migration: Migration, there: Side) -> MovePhase |
         case MoveVerdict.LOST:
             # The guest of a host that is down is where its row says, as any other guest of that host.
             return MoveEnd.FAILED if plan.guest is None else MoveEnd.LOST
+
+
+def end_of(end: MoveEnd, migration: Migration) -> MoveEnd:
+    """Returns how a live migration ends. A server that neither host can run stays with the destination once its row has it."""
+    return MoveEnd.BROKEN if migration.has_switched and end in {MoveEnd.FAILED, MoveEnd.LOST} else end
 
 
 def source_of(plan: MovePlan) -> Side:

@@ -21,7 +21,7 @@ import msgspec
 from minova.objects.requests.request_spec import HostLimits, Selection
 from minova.objects.servers.disk_export import DiskExport, TransferKey
 from minova.objects.servers.failures import Failure
-from minova.objects.servers.live_migration import GuestReport, LiveDestination, LiveSource
+from minova.objects.servers.live_migration import GuestReport, GuestSide, LiveDestination, LiveSource
 from minova.objects.servers.migration import Migration
 from minova.objects.servers.moves import AT_DESTINATION, OF_NO_HOST, MigrationOrder, MovePhase
 
@@ -48,7 +48,7 @@ class MovePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `failure`: why the move goes back. `cancelled`: because its user wants it.
     `reverting`: it takes back a finished move.
     `claimed`: the destination has claimed, and may have files of the guest.
-    `owed`: the destination was fenced before it could remove its copy.
+    `owed`: the destination was fenced before it could remove its copy, or before it has said what it has of a guest that migrates live.
     `block`, `live_source`, `live_destination`, `lacks_images`: see `MoveMessage`.
     `guest`: what the source has of it, while the destination is asked; None: the source is fenced.
     `doubted`: the guest may have left.
@@ -153,8 +153,15 @@ def is_in_doubt(end: MoveEnd, plan: MovePlan, failure: Failure | None) -> bool:
     if end in {MoveEnd.BROKEN, MoveEnd.LOST} or plan.phase in {MovePhase.LOOK, MovePhase.LOOK_THERE}:
         return True
     if plan.phase is MovePhase.STAY:
-        return plan.doubted and failure is not None
+        return plan.doubted and (failure is not None or keeps_other_copy(plan))
     return plan.phase is MovePhase.RESTORE and failure is not None
+
+
+def keeps_other_copy(plan: MovePlan) -> bool:
+    """Returns whether the destination keeps its copy for now, although the source has the server: it was fenced, and its guest may have
+    written after the source's had ended, whose memory is gone.
+    """
+    return plan.owed and plan.guest is not None and plan.guest.side in {GuestSide.LEFT, GuestSide.SHUT_OFF}
 
 
 def may_be_open(plan: MovePlan, failure: Failure | None) -> bool:

@@ -167,6 +167,7 @@ class StartMoves:
             old_vm_state=locked.state[0],
             old_numa_topology=instance.numa_topology,
             attempt=locked.attempt,
+            old_attempt=locked.attempt,
         )
         migrations.add(session, migration, at, now)
         transfer(session, locked.uuid, migration.uuid, now)

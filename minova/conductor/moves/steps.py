@@ -228,7 +228,7 @@ class MoveSteps(MovePhasesApi):
         LOG.warning("Live migration %s of instance %s after a doubt: %s", move.migration.uuid, move.uuid, following)
         if following is MovePhase.HALT_THERE:
             move = replace(move, plan=replace(move.plan, failure=_BOTH_RUN))
-        return self._advance(session, move, following, None)
+        return self._advance(session, move, following, None, owed=move.plan.owed or there.fenced)
 
     def _fail(
         self,
@@ -256,7 +256,7 @@ class MoveSteps(MovePhasesApi):
         following = _after_failure(move)
         if plan.phase in _LEAVING:
             changed = {"doubted": True, "cancelled": plan.cancelled or failure.kind == "LiveMigrationAborted"}
-        if live_plan.is_elsewhere(plan, failure):
+        if move.migration.is_live and live_plan.is_elsewhere(plan, move.migration, failure, guest):
             changed, following = {"doubted": True}, MovePhase.LOOK
         return self._advance(session, move, following, failure, power_state, **changed)
 
@@ -275,6 +275,7 @@ class MoveSteps(MovePhasesApi):
     ) -> Entry | None:
         """Returns the phase to enter; None: the move has ended."""
         if isinstance(following, MoveEnd):
+            following = live_plan.end_of(following, move.migration) if move.migration.is_live else following
             cleaned = move.plan.phase in {MovePhase.DISCARD, MovePhase.LEAVE} and failure is None
             self._changes.end(session, move, following, failure, power_state, unclean=not cleaned and _has_copy(move))
             return None
@@ -340,7 +341,7 @@ class MoveSteps(MovePhasesApi):
         # A destination that is lost after the switch: the source takes the server back, with its own disks.
         falls_back = move.plan.phase is MovePhase.START and following is MovePhase.RESTORE
         owed = falls_back or (move.plan.phase is MovePhase.DISCARD and _has_copy(move))
-        doubted = move.plan.doubted or move.plan.phase in _LEAVING
+        doubted = move.plan.doubted or move.plan.phase in {*_LEAVING, MovePhase.ARRIVE}
         reverting = falls_back or move.plan.reverting
         return self._advance(
             session, move, following, lost, owed=owed, doubted=doubted, reverting=reverting, guest=None

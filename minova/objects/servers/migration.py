@@ -120,8 +120,9 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     `old_vm_state`: the instance's vm_state before the move.
     `attempt`: of the instance at the destination, and from the switch on in its row: each destination that is tried has
     the next number. 0: of a release before moves were tasks.
-    `old_attempt`: of the guest at the source. After a failed evacuation the instance's row has it again; the attempts
-    from there to `attempt` were given up.
+    `old_attempt`: of the guest at the source; 0: of a release that knew it of evacuations alone. After a failed evacuation, and if the
+    source has its guest still whose live migration has switched, the instance's row has it again. The attempts from there to that of a
+    failed evacuation were given up.
     `stops`: an evacuated server is stopped at its destination, even if it was not before.
     `has_switched`: the instance's row has the destination, whatever the status says.
     `cleanup_host`: the host that has still to remove what this move left there, after the end of the migration. Until

@@ -41,6 +41,7 @@ A live migration, whose task state is `migrating` to its end::
     look there    destination: what it has of the guest; then the verdict (`conductor/moves/resolver.py`)
 
     the guest stays:
+    -- after the switch: the row has the source and its attempt again --
     stay          source: the guest runs as before                       error, cancelled
     discard       destination: removes its copy
 

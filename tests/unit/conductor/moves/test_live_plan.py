@@ -14,6 +14,8 @@ from minova.conductor.moves.live_plan import (
     after_loss,
     after_report,
     after_success,
+    end_of,
+    is_elsewhere,
     waits,
 )
 from minova.conductor.moves.plan import Loss, MoveEnd, MovePlan, is_in_doubt
@@ -149,6 +151,49 @@ def test_bug_a_memory_goes_on_that_is_older_than_its_shared_disks() -> None:
     assert after_look(looked, MIGRATION, Side(fenced=True)) is MoveEnd.LOST
     copied = msgspec.structs.replace(looked, live_destination=BLOCK)
     assert after_look(copied, MIGRATION, Side(fenced=True)) is MovePhase.STAY
+
+
+@pytest.mark.parametrize(
+    ("destination", "old_attempt", "following"),
+    [
+        (BLOCK, 1, MovePhase.LOOK),
+        (SHARED, 1, MoveEnd.BROKEN),  # the disks are the destination's
+        (BLOCK, 0, MoveEnd.BROKEN),  # of an earlier release
+    ],
+)
+def test_bug_a_destination_that_has_not_the_guest_ends_in_error_without_a_look_at_the_source(
+    destination: LiveDestination, old_attempt: int, following: object
+) -> None:
+    migration = msgspec.structs.replace(MIGRATION, old_attempt=old_attempt, has_switched=True)
+    arriving = plan(MovePhase.ARRIVE, claimed=True, live_destination=destination)
+    assert after_loss(arriving, migration, Loss.SILENT) is None
+    assert after_loss(arriving, migration, Loss.FENCED) is following
+    failure = Failure(kind="NotFound", details="")
+    goes_back = following is MovePhase.LOOK
+    assert is_elsewhere(arriving, migration, failure, GuestReport(side=GuestSide.ABSENT)) is goes_back
+    # Its disks may be newer than the source's.
+    assert not is_elsewhere(arriving, migration, failure, GuestReport(side=GuestSide.SHUT_OFF, attempt=2))
+    assert not is_elsewhere(arriving, migration, failure, None)
+
+
+@pytest.mark.parametrize(
+    ("side", "following"),
+    [(GuestSide.PAUSED_BY_MIGRATION, MovePhase.DISCARD), (GuestSide.LEFT, MoveEnd.FAILED)],
+)
+def test_the_copy_of_a_fenced_destination_is_held_while_the_source_has_no_memory(
+    side: GuestSide, following: object
+) -> None:
+    stays = plan(MovePhase.STAY, claimed=True, doubted=True, owed=True, guest=GuestReport(side=side, attempt=1))
+    assert after_success(stays, MIGRATION) is following
+    assert is_in_doubt(MoveEnd.FAILED, stays, None) is (following is MoveEnd.FAILED)
+
+
+def test_a_server_that_has_switched_and_that_no_host_can_run_stays_where_its_row_is() -> None:
+    switched = msgspec.structs.replace(MIGRATION, has_switched=True)
+    for end in (MoveEnd.FAILED, MoveEnd.LOST):
+        assert end_of(end, switched) is MoveEnd.BROKEN
+        assert end_of(end, MIGRATION) is end
+    assert end_of(MoveEnd.COMPLETED, switched) is MoveEnd.COMPLETED
 
 
 def test_bug_a_guest_that_could_not_be_halted_runs_on() -> None:
