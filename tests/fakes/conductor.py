@@ -522,7 +522,14 @@ class FakeConductor:
         self._serve("delete_failed", lambda: self.delete_failures.append((instance_uuid, host, reason)))
 
     def begin_action(
-        self, ctx: RequestContext, *, instance_uuid: str, action_id: int, host: str, again: bool = False
+        self,
+        ctx: RequestContext,
+        *,
+        instance_uuid: str,
+        action_id: int,
+        host: str,
+        again: bool = False,
+        request_id: str = "",
     ) -> None:
         def work() -> None:
             if self._action(instance_uuid, action_id, host) is None:
@@ -532,7 +539,14 @@ class FakeConductor:
         self._serve("begin_action", work)
 
     def action_progressed(
-        self, ctx: RequestContext, *, instance_uuid: str, action_id: int, host: str, task_state: str
+        self,
+        ctx: RequestContext,
+        *,
+        instance_uuid: str,
+        action_id: int,
+        host: str,
+        task_state: str,
+        request_id: str = "",
     ) -> None:
         def work() -> None:
             if self._action(instance_uuid, action_id, host) is None:
@@ -554,6 +568,7 @@ class FakeConductor:
         kept: bool = False,
         forced: bool = False,
         hardware: ChosenHardware | None = None,
+        request_id: str = "",
     ) -> None:
         def work() -> None:
             action = self._action(instance_uuid, action_id, host)
@@ -582,6 +597,7 @@ class FakeConductor:
         untouched: bool = False,
         agent_reason: str = "",
         kept_disks: bool = False,
+        request_id: str = "",
     ) -> None:
         def work() -> None:
             if self._action(instance_uuid, action_id, host) is not None:

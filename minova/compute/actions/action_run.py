@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import NamedTuple
 
 from minova import errors
+from minova.compute.actions.reporter import ActionReporter
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.instances.abandonment import Abandoned
 from minova.context import RequestContext
@@ -157,8 +158,7 @@ class ActionProgress:
         repeat: ConductorRetry | None = None,
         repeated: Repeated = repeated,
     ) -> None:
-        self._host = host
-        self._conductor = conductor
+        self._reporter = ActionReporter(host, conductor)
         self._clock = clock
         self._repeat = repeat or ConductorRetry()
         self._repeated = repeated
@@ -222,10 +222,4 @@ class ActionProgress:
         run.require_wanted()
         if step is not None:
             run.step = step.value
-        self._conductor.action_progressed(
-            run.ctx,
-            instance_uuid=run.instance.uuid,
-            action_id=run.action_id,
-            host=self._host,
-            task_state=run.step,
-        )
+        self._reporter.progressed(run.ctx, run.instance.uuid, run.action_id, run.step)

@@ -20,13 +20,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
 from minova import errors
 from minova.compute.actions.action_run import ActionEnded, ActionKey, ActionProgress, ActionRun
 from minova.compute.actions.operations import Operations
+from minova.compute.actions.reporter import ActionReporter
 from minova.compute.actions.results import Result, UnreportedResults
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.instances.domains import Domains
@@ -37,7 +37,6 @@ from minova.contracts.conductor import ConductorApi
 from minova.objects.actions.action import SECRET_TIMEOUT, ServerAction
 from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.actions.table import BY_KIND
-from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.failures import kind_of
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState, TaskState
@@ -82,7 +81,7 @@ class InstanceActions:
         self._host = host
         self._operations = operations
         self._power_state = power_state
-        self._conductor = conductor
+        self._reporter = ActionReporter(host, conductor)
         self._nodes = nodes
         self._domains = domains
         self._power_states = power_states
@@ -154,9 +153,7 @@ class InstanceActions:
             return
         LOG.info("Action %d of instance %s has begun, and is not cancelled", action_id, instance_uuid)
         step = running.step if running is not None and is_running else ""
-        self._conductor.action_progressed(
-            ctx, instance_uuid=instance_uuid, action_id=action_id, host=self._host, task_state=step
-        )
+        self._reporter.progressed(ctx, instance_uuid, action_id, step)
 
     def _has_begun(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> bool:
         """Whether the action has begun, or ended, in this process or an earlier one."""
@@ -242,7 +239,7 @@ class InstanceActions:
         result = self._results.of(uuid, action_id, ctx.request_id) or self._ended_before(ctx, action_id, run.instance)
         if result is None:
             try:
-                self._conductor.begin_action(ctx, instance_uuid=uuid, action_id=action_id, host=self._host)
+                self._reporter.begin(ctx, uuid, action_id)
             except errors.StaleAttempt as error:
                 LOG.info("Instance %s is left as it is: %s", uuid, error)
                 return
@@ -417,12 +414,11 @@ class InstanceActions:
 
     def _confirm(self, ctx: RequestContext, instance_uuid: str, action_id: int, step: TaskState | None) -> None:
         """Raises StaleAttempt if the action has ended, ServiceUnavailable if no conductor answers."""
-        keys: dict[str, Any] = {"instance_uuid": instance_uuid, "action_id": action_id, "host": self._host}
         if step is None:
-            ask = lambda: self._conductor.begin_action(ctx, **keys, again=True)  # noqa: E731
+            ask = lambda: self._reporter.begin(ctx, instance_uuid, action_id, again=True)  # noqa: E731
             self._repeat("begin_action", ask, REPORT_PATIENCE)
         else:
-            progressed = lambda: self._conductor.action_progressed(ctx, **keys, task_state=step.value)  # noqa: E731
+            progressed = lambda: self._reporter.progressed(ctx, instance_uuid, action_id, step.value)  # noqa: E731
             self._repeat("action_progressed", progressed, REPORT_PATIENCE)
 
     def _report_success(self, ctx: RequestContext, action: ServerAction, result: Result) -> None:
@@ -430,26 +426,8 @@ class InstanceActions:
         # action.
         self._power_states.finish_sending()
         uuid, power_state = result.instance_uuid, PowerState(result.power_state or PowerState.NOSTATE)
-
-        def report(hardware: ChosenHardware | None) -> None:
-            self._conductor.action_succeeded(
-                ctx,
-                instance_uuid=uuid,
-                action_id=result.action_id,
-                host=self._host,
-                power_state=int(power_state),
-                kept=result.kept,
-                forced=result.forced,
-                hardware=hardware,
-            )
-
-        try:
-            self._repeat("action_succeeded", lambda: report(result.hardware), REPORT_PATIENCE)
-        except errors.PeerTooOld:
-            if result.hardware is None:
-                raise
-            # During an upgrade: an audit records it later.
-            self._repeat("action_succeeded", lambda: report(None), REPORT_PATIENCE)
+        report = lambda: self._reporter.succeeded(ctx, result, int(power_state))  # noqa: E731
+        self._repeat("action_succeeded", report, REPORT_PATIENCE)
         LOG.info("Instance %s was %s", uuid, action.done)
         for tracker in self._nodes.trackers():
             tracked = tracker.holds(uuid)
@@ -463,27 +441,7 @@ class InstanceActions:
                 )
 
     def _report_failure(self, ctx: RequestContext, result: Result, reason: str) -> None:
-        def report(*, kept_disks: bool) -> None:
-            self._conductor.action_failed(
-                ctx,
-                instance_uuid=result.instance_uuid,
-                action_id=result.action_id,
-                host=self._host,
-                reason=reason,
-                kind=result.kind,
-                power_state=result.power_state,
-                untouched=result.untouched,
-                agent_reason=result.agent_reason,
-                kept_disks=kept_disks,
-            )
-
-        try:
-            self._repeat("action_failed", lambda: report(kept_disks=result.kept_disks), REPORT_PATIENCE)
-        except errors.PeerTooOld:
-            if not result.kept_disks:
-                raise
-            # During an upgrade: an older conductor leaves the new image in the row.
-            self._repeat("action_failed", lambda: report(kept_disks=False), REPORT_PATIENCE)
+        self._repeat("action_failed", lambda: self._reporter.failed(ctx, result, reason), REPORT_PATIENCE)
 
     def _power_state_if_known(self, instance_uuid: str) -> int | None:
         try:

@@ -45,7 +45,7 @@ _BEGIN = insert(_ACTIONS)
 _BEGIN_RETURNING = _BEGIN.returning(_ACTIONS.c.instance_uuid, _ACTIONS.c.id)
 _INSERT_EVENTS = insert(_EVENTS)
 _IN_PROGRESS = (
-    select(Task.action_id, Task.kind, Task.step, Task.host, Instance.vm_state, Instance.task_state)
+    select(Task.action_id, Task.kind, Task.step, Task.host, Task.request_id, Instance.vm_state, Instance.task_state)
     .join(Instance, Instance.uuid == Task.instance_uuid)
     .where(Task.instance_uuid == bindparam("of_instance"), Instance.deleted_at.is_(None))
 )
@@ -58,7 +58,16 @@ class InProgress(NamedTuple):
     kind: str
     step: str
     host: str | None
+    request_id: str | None
     state: State
+
+
+class FailedAction(NamedTuple):
+    """`event`: of its last attempt."""
+
+    id: int
+    event: str | None
+    request_id: str
 
 
 def begin(session: Session, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
@@ -102,7 +111,8 @@ def in_progress(session: Session, instance_uuid: str) -> InProgress | None:
     row = session.execute(_IN_PROGRESS, {"of_instance": instance_uuid}).first()
     if row is None:
         return None
-    return InProgress(row.action_id, row.kind, row.step, row.host, state_of(row.vm_state, row.task_state))
+    state = state_of(row.vm_state, row.task_state)
+    return InProgress(row.action_id, row.kind, row.step, row.host, row.request_id, state)
 
 
 def end(
@@ -146,15 +156,20 @@ def last_of(session: Session, instance_uuids: Collection[str]) -> dict[str, int]
     return last
 
 
-def last_failed(session: Session, instance_uuid: str) -> tuple[int, str | None] | None:
-    """Returns the id and the event of the instance's newest action if it has failed."""
+def last_failed(session: Session, instance_uuid: str) -> FailedAction | None:
+    """Returns the instance's newest action if it has failed."""
     model = InstanceAction
-    newest = select(model.id, model.result).where(model.instance_uuid == instance_uuid).order_by(model.id.desc())
+    newest = (
+        select(model.id, model.result, model.request_id)
+        .where(model.instance_uuid == instance_uuid)
+        .order_by(model.id.desc())
+    )
     row = session.execute(newest.limit(1)).first()
     if row is None or row.result != "Error":
         return None
     event = select(InstanceActionEvent.event).where(InstanceActionEvent.action_id == row.id)
-    return row.id, session.scalar(event.order_by(InstanceActionEvent.id.desc()).limit(1))
+    last_event = session.scalar(event.order_by(InstanceActionEvent.id.desc()).limit(1))
+    return FailedAction(row.id, last_event, row.request_id)
 
 
 def last_failed_deletion(session: Session, instance_uuid: str) -> int | None:

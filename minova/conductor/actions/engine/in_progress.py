@@ -1,7 +1,7 @@
 """Server actions in progress, each locked with its instance and its task."""
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy.orm import Session
@@ -57,14 +57,28 @@ def lock_all(session: Session, instance_uuids: Collection[str]) -> dict[str, Loc
     return in_progress
 
 
-def lock_on(session: Session, instance_uuid: str, action_id: int, host: str) -> LockedAction | None:
+class ReportedAction(NamedTuple):
+    """An action as its host names it. `request_id`: of its request; empty: the host's release does not say it."""
+
+    instance_uuid: str
+    action_id: int
+    host: str
+    request_id: str = ""
+
+    def is_of(self, request_id: str | None) -> bool:
+        """Whether an action of that request is meant. A restored database gives the number of an action to another one."""
+        return not self.request_id or not request_id or self.request_id == request_id
+
+
+def lock_on(session: Session, reported: ReportedAction) -> LockedAction | None:
     """Returns the action, locked, if it is in progress on that host."""
-    locked = lock(session, instance_uuid)
-    return locked if locked is not None and is_on(locked, action_id, host) else None
+    locked = lock(session, reported.instance_uuid)
+    return locked if locked is not None and is_on(locked, reported) else None
 
 
-def is_on(locked: LockedAction, action_id: int, host: str) -> bool:
-    return (locked.task.action_id, locked.task.host) == (action_id, host)
+def is_on(locked: LockedAction, reported: ReportedAction) -> bool:
+    task = locked.task
+    return (task.action_id, task.host) == (reported.action_id, reported.host) and reported.is_of(task.request_id)
 
 
 def locked_instance(session: Session, instance_uuid: str) -> LockedInstance | None:

@@ -12,7 +12,15 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.actions.engine.begin import BACKOFF, BeginActions
 from minova.conductor.actions.engine.end import EndActions
-from minova.conductor.actions.engine.in_progress import Ending, LockedAction, is_on, lock_all, lock_on, locked_instance
+from minova.conductor.actions.engine.in_progress import (
+    Ending,
+    LockedAction,
+    ReportedAction,
+    is_on,
+    lock_all,
+    lock_on,
+    locked_instance,
+)
 from minova.conductor.actions.engine.kind import ActionKind
 from minova.conductor.actions.engine.payload import ActionPayload
 from minova.conductor.notifications.instances import note
@@ -51,9 +59,7 @@ class Success(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     ctx: RequestContext
-    instance_uuid: str
-    action_id: int
-    host: str
+    reported: ReportedAction
     power_state: PowerState
     kept: bool = False
     forced: bool = False
@@ -71,26 +77,41 @@ class ActionReports(ActionReportsApi):
         self._successes: GroupCommit[Success, None] = GroupCommit(worker, self._succeed_all)
 
     def begin_action(
-        self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, again: bool = False
+        self,
+        ctx: RequestContext,
+        instance_uuid: str,
+        action_id: int,
+        host: str,
+        again: bool = False,
+        request_id: str = "",
     ) -> None:
+        reported = ReportedAction(instance_uuid, action_id, host, request_id)
+
         def work(session: Session) -> bool:
-            locked = lock_on(session, instance_uuid, action_id, host)
+            locked = lock_on(session, reported)
             return locked is not None and self._go_on(session, locked, again=again)
 
         with self._worker.db.read() as session:
-            already_begun = None if again else self._begun_without_writing(session, instance_uuid, action_id, host)
+            already_begun = None if again else self._begun_without_writing(session, reported)
         if already_begun is None:
             already_begun = self._worker.run(work)
         if not already_begun:
             raise errors.StaleAttempt(f"Action {action_id} of instance {instance_uuid} is not in progress on {host}")
 
     def action_progressed(
-        self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, task_state: str
+        self,
+        ctx: RequestContext,
+        instance_uuid: str,
+        action_id: int,
+        host: str,
+        task_state: str,
+        request_id: str = "",
     ) -> None:
         """A step backwards changes no state."""
+        reported = ReportedAction(instance_uuid, action_id, host, request_id)
 
         def work(session: Session) -> bool:
-            locked = lock_on(session, instance_uuid, action_id, host)
+            locked = lock_on(session, reported)
             if locked is None:
                 return False
             vm_state, before = locked.instance.state
@@ -115,14 +136,13 @@ class ActionReports(ActionReportsApi):
         kept: bool = False,
         forced: bool = False,
         hardware: ChosenHardware | None = None,
+        request_id: str = "",
     ) -> None:
         """Reports that arrive at the same time share a transaction."""
         state = _power_state(power_state) or PowerState.NOSTATE
         report = Success(
             ctx=ctx,
-            instance_uuid=instance_uuid,
-            action_id=action_id,
-            host=host,
+            reported=ReportedAction(instance_uuid, action_id, host, request_id),
             power_state=state,
             kept=kept,
             forced=forced,
@@ -142,13 +162,16 @@ class ActionReports(ActionReportsApi):
         untouched: bool = False,
         agent_reason: str = "",
         kept_disks: bool = False,
+        request_id: str = "",
     ) -> None:
         """The instance returns to its earlier state, or to the one that the action defines."""
         failure = Failure(kind=kind, details=reason, text=said_by_agent(kind, agent_reason))
         state = _power_state(power_state)
 
+        reported = ReportedAction(instance_uuid, action_id, host, request_id)
+
         def work(session: Session) -> None:
-            locked = lock_on(session, instance_uuid, action_id, host)
+            locked = lock_on(session, reported)
             if locked is not None:
                 vm_state, task_state = locked.instance.state
                 changed = locked.action.has_changed(task_state)
@@ -177,12 +200,14 @@ class ActionReports(ActionReportsApi):
         actions.explain_wait(session, locked.task.action_id or 0, failure)
         return msgspec.structs.replace(payload, waits=failure.kind)
 
-    def _begun_without_writing(self, session: Session, instance_uuid: str, action_id: int, host: str) -> bool | None:
+    def _begun_without_writing(self, session: Session, reported: ReportedAction) -> bool | None:
         """Returns whether the action is in progress on that host; None if its beginning changes rows, so that a transaction
         has to decide.
         """
-        now = actions.in_progress(session, instance_uuid)
-        if now is None or (now.action_id, now.host) != (action_id, host):
+        now = actions.in_progress(session, reported.instance_uuid)
+        if now is None or (now.action_id, now.host) != (reported.action_id, reported.host):
+            return False
+        if not reported.is_of(now.request_id):
             return False
         action = BY_KIND.get(now.kind)
         if action is None or now.step != TaskStep.ACTION or not action.is_in_progress(now.state):
@@ -241,25 +266,26 @@ class ActionReports(ActionReportsApi):
         )
 
     def _succeed_all(self, session: Session, reports: Sequence[Success]) -> list[None]:
-        locked = lock_all(session, {report.instance_uuid for report in reports})
+        locked = lock_all(session, {report.reported.instance_uuid for report in reports})
         endings: dict[str, Ending] = {}
         chosen: dict[str, ChosenHardware] = {}
         for report in reports:
-            done = locked.get(report.instance_uuid) or self._reopened(session, report)
-            if done is None or not is_on(done, report.action_id, report.host):
+            uuid = report.reported.instance_uuid
+            done = locked.get(uuid) or self._reopened(session, report.reported)
+            if done is None or not is_on(done, report.reported):
                 continue
             values = {"power_state": int(report.power_state)}
             after = done.action.after_success(done.instance.state[0])
-            endings[report.instance_uuid] = Ending(locked=done, after=after, values=values, kept=report.kept)
+            endings[uuid] = Ending(locked=done, after=after, values=values, kept=report.kept)
             if report.hardware is not None:
-                chosen[report.instance_uuid] = report.hardware
+                chosen[uuid] = report.hardware
         self._ends.end_all(session, [*endings.values()])
         chosen_hardware.record(session, chosen, self._worker.at())
         for text, forced in _forced(reports, endings).items():
             actions.explain_success(session, forced, text)
         return [None] * len(reports)
 
-    def _reopened(self, session: Session, report: Success) -> LockedAction | None:
+    def _reopened(self, session: Session, report: ReportedAction) -> LockedAction | None:
         """Returns an action that was ended without its host, and that its host has done all the same, if nothing has happened
         to the instance since. Its host was forced down, for example, and was not off.
         """
@@ -268,10 +294,10 @@ class ActionReports(ActionReportsApi):
         failed = actions.last_failed(session, uuid)
         if instance is None or instance.deleted or instance.host != report.host or task is not None or failed is None:
             return None
-        action_id, event = failed
+        action_id, event, request_id = failed
         vm_state, task_state = instance.state
         action = next((each for each in _ACCEPTED_LATE.get(event or "", ()) if vm_state in each.begins_in), None)
-        if action is None or action_id != report.action_id or task_state is not None:
+        if action is None or action_id != report.action_id or task_state is not None or not report.is_of(request_id):
             return None
         LOG.warning("Instance %s was %s on %s after the action had ended", uuid, action.done, report.host)
         busy = (vm_state, action.progress[0])
@@ -287,9 +313,10 @@ def _forced(reports: Sequence[Success], endings: Mapping[str, Ending]) -> dict[s
     """Returns the records of actions that have forced their guests, by what these say of it."""
     action_ids: dict[str, list[int]] = {}
     for report in reports:
-        ending = endings.get(report.instance_uuid)
-        if report.forced and ending is not None and ending.locked.task.action_id == report.action_id:
-            action_ids.setdefault(ending.locked.action.forced, []).append(report.action_id)
+        reported = report.reported
+        ending = endings.get(reported.instance_uuid)
+        if report.forced and ending is not None and ending.locked.task.action_id == reported.action_id:
+            action_ids.setdefault(ending.locked.action.forced, []).append(reported.action_id)
     return action_ids
 
 

@@ -11,9 +11,20 @@ from minova.objects.servers.chosen_hardware import ChosenHardware
 
 @BY_COMPUTES
 class ActionReportsApi(Protocol):
-    @call(since="1.7")
+    """`request_id`: of the request of the action, as the host got it. A restored database gives the number of an action to another one,
+    and a report on an action of another request is stale. Empty: the host's release does not say it.
+    """
+
+    @call(since="1.7", added={"request_id": "1.9"})
     def begin_action(
-        self, ctx: RequestContext, *, instance_uuid: Line, action_id: Count, host: Line, again: bool = False
+        self,
+        ctx: RequestContext,
+        *,
+        instance_uuid: Line,
+        action_id: Count,
+        host: Line,
+        again: bool = False,
+        request_id: Line = "",
     ) -> None:
         """Checks that this action is still in progress on this host.
 
@@ -23,16 +34,23 @@ class ActionReportsApi(Protocol):
         """
         ...
 
-    @call(since="1.7")
+    @call(since="1.7", added={"request_id": "1.9"})
     def action_progressed(
-        self, ctx: RequestContext, *, instance_uuid: Line, action_id: Count, host: Line, task_state: Line
+        self,
+        ctx: RequestContext,
+        *,
+        instance_uuid: Line,
+        action_id: Count,
+        host: Line,
+        task_state: Line,
+        request_id: Line = "",
     ) -> None:
         """The action is in progress and has reached this task state; empty: the state has not changed. Its time limit starts
         anew. Idempotent. Raises StaleAttempt as `begin_action` does.
         """
         ...
 
-    @call(since="1.7", added={"forced": "1.9", "hardware": "1.9"})
+    @call(since="1.7", added={"forced": "1.9", "hardware": "1.9", "request_id": "1.9"})
     def action_succeeded(
         self,
         ctx: RequestContext,
@@ -44,6 +62,7 @@ class ActionReportsApi(Protocol):
         kept: bool = False,
         forced: bool = False,
         hardware: ChosenHardware | None = None,
+        request_id: Line = "",
     ) -> None:
         """The host has done the action. Idempotent; a stale report is ignored.
 
@@ -53,7 +72,7 @@ class ActionReportsApi(Protocol):
         """
         ...
 
-    @call(since="1.7", added={"agent_reason": "1.9", "kept_disks": "1.9"})
+    @call(since="1.7", added={"agent_reason": "1.9", "kept_disks": "1.9", "request_id": "1.9"})
     def action_failed(
         self,
         ctx: RequestContext,
@@ -67,6 +86,7 @@ class ActionReportsApi(Protocol):
         untouched: bool = False,
         agent_reason: Line = "",
         kept_disks: bool = False,
+        request_id: Line = "",
     ) -> None:
         """The host could not do the action. Idempotent; a stale report is ignored.
 

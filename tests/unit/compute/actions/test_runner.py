@@ -375,8 +375,8 @@ def test_an_older_conductor_hears_of_a_failed_rebuild_all_the_same(
 ) -> None:
     failed = compute.conductor.action_failed
 
-    def action_failed(ctx: RequestContext, *, kept_disks: bool, **report: Any) -> None:
-        if kept_disks:
+    def action_failed(ctx: RequestContext, *, kept_disks: bool = False, **report: Any) -> None:
+        if kept_disks or "request_id" in report:
             raise errors.PeerTooOld("action_failed(kept_disks) needs conductor 1.9")
         failed(ctx, kept_disks=kept_disks, **report)
 
@@ -395,8 +395,8 @@ def test_bug_a_rebuild_did_not_report_the_hardware_that_it_has_chosen(
 ) -> None:
     succeeded, reported = compute.conductor.action_succeeded, []
 
-    def action_succeeded(ctx: RequestContext, *, hardware: ChosenHardware | None, **report: Any) -> None:
-        if is_older and hardware is not None:
+    def action_succeeded(ctx: RequestContext, *, hardware: ChosenHardware | None = None, **report: Any) -> None:
+        if is_older and (hardware is not None or "request_id" in report):
             raise errors.PeerTooOld("action_succeeded(hardware) needs conductor 1.9")
         reported.append(hardware)
         succeeded(ctx, **report)
