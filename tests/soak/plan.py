@@ -95,6 +95,10 @@ NOT_WHILE_BACK_IN_TIME = frozenset(
     kind for kind in ALL_KINDS if kind.startswith(("upgrade", "rename", "power", "another"))
 )
 
+# One service at a time is pointed at the other cloud: nothing else may write there meanwhile. It starts twice, and its cloud's conductor
+# or database once, within so many seconds on a busy machine.
+ANOTHER, MISLED = "another", 20.0
+
 # What is not mixed with the last release, and why. Besides, a service has one fault at a time: one that runs the last release is
 # not killed, renamed or stepped meanwhile, because it lacks what the new release has against that (identity, monotonic time).
 #
@@ -137,12 +141,16 @@ def plan(seed: int, seconds: float, kinds: Sequence[str] = ALL_KINDS) -> tuple[F
             not_these = renamed if name == ROLLBACK_OF_COMPUTES else set()
             free = [each for each in KINDS[name].targets if free_at.get(each, 0.0) <= at and each not in not_these]
             fault = _draw(random, name, at, free)
+            if name.startswith(ANOTHER) and free_at.get(ANOTHER, 0.0) > at:
+                fault = None
             if fault is not None:
                 if fault.at + fault.length > seconds:
                     break
                 faults.append(fault)
                 back_in_time_at = at + APART if name in BACK_IN_TIME else back_in_time_at
                 free_at |= dict.fromkeys(fault.targets, fault.at + fault.length + REST)
+                if name.startswith(ANOTHER):
+                    free_at[ANOTHER] = fault.at + fault.length + MISLED
                 renamed |= set(fault.targets) if name == RENAME else set()
         at += random.uniform(*PAUSES)
     return tuple(faults)
