@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import event
 
 from minova import errors
+from minova.conductor.actions.engine.in_progress import ReportedAction
 from minova.conductor.actions.engine.kind import ActionRequest
 from minova.conductor.actions.engine.reports import Success
 from minova.conductor.servers.build import Reservation, ScheduledReservation
@@ -63,7 +64,7 @@ def action_of(uuid: str, action: ServerAction = STOP, **values: Any) -> ActionRe
 
 
 def done(uuid: str, action_id: int, host: str = "a") -> Success:
-    return Success(ctx=CTX, instance_uuid=uuid, action_id=action_id, host=host, power_state=PowerState.SHUTDOWN)
+    return Success(ctx=CTX, reported=ReportedAction(uuid, action_id, host), power_state=PowerState.SHUTDOWN)
 
 
 def statements_of(harness: ConductorHarness, work: Any) -> int:
