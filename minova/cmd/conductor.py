@@ -124,7 +124,7 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnab
         stopping=stopping,
         own_topic=clients.conductor(rpc),
         notifier=Notifier(conf),
-        levels=rpc.levels.known,
+        levels=rpc.levels.by_topic,
         leases=database.of_its_own(conf),
         dry_runs=clients.dry_runs(rpc),
         safe_mode=rpc.safe_mode,

@@ -28,6 +28,7 @@ from minova.messaging.driver_log import OUTAGE
 threads.use_native()
 
 import oslo_messaging  # noqa: E402
+from oslo_messaging import opts  # noqa: E402
 from oslo_messaging._drivers import common as driver_common  # noqa: E402
 from oslo_messaging._drivers import impl_rabbit  # noqa: E402
 
@@ -43,6 +44,13 @@ CAST_LIFETIME = 600.0
 MODERN = 4
 _GROUP = "oslo_messaging_rabbit"
 _ORIGINAL_NAME = impl_rabbit.RabbitDriver._get_reply_queue_name
+
+
+def is_configured(conf: cfg.ConfigOpts) -> bool:
+    """Whether a file or the environment sets transport_url. minova-standalone needs none."""
+    conf.register_opts(dict(opts.list_opts())[None])  # oslo.messaging does so once it is used
+    where = conf.get_location("transport_url")
+    return where is not None and where.location not in {cfg.Locations.opt_default, cfg.Locations.set_default}
 
 
 def user_of(url: Any) -> BrokerUser | None:

@@ -57,7 +57,7 @@ class Levels:
         self._refresh_if_old()
         return self._known.get(topic)
 
-    def known(self) -> dict[str, str]:
+    def by_topic(self) -> dict[str, str]:
         """Returns the known or pinned version of each topic, for services that have no database.
 
         For a topic without a live service it is this release's own version. Without it, the receiver would assume the

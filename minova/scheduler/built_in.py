@@ -48,8 +48,8 @@ from minova.scheduler.weights.pci import PCIWeigher
 from minova.scheduler.weights.ram import RAMWeigher
 
 FILTERS: Mapping[str, type[Filter]] = {
-    made.__name__: made
-    for made in (
+    filter_class.__name__: filter_class
+    for filter_class in (
         AggregateCoreFilter,
         AggregateDiskFilter,
         AggregateImagePropertiesIsolation,
@@ -86,8 +86,8 @@ FILTERS: Mapping[str, type[Filter]] = {
 }
 
 WEIGHERS: Mapping[str, type[Weigher]] = {
-    made.__name__: made
-    for made in (
+    weigher_class.__name__: weigher_class
+    for weigher_class in (
         BuildFailureWeigher,
         CPUWeigher,
         CrossCellWeigher,

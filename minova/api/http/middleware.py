@@ -64,7 +64,7 @@ class Identify:
             raise
         project_id = self._definition.project_of(request, identity)
         caller = Caller(user_id=identity.user_id, project_id=project_id, roles=identity.roles, scope=identity.scope)
-        caller = self._policy.known(caller)
+        caller = self._policy.with_admin_flag(caller)
         request.context.access = self._access(caller)
         request.context.ctx = RequestContext(
             request_id=request_id, user_id=caller.user_id, project_id=project_id, is_admin=caller.is_admin

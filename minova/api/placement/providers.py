@@ -52,7 +52,7 @@ def list_providers(placement: Placement, call: PlacementCall) -> Answer:
             )
         except NotFound as error:
             raise BadRequest(f'Invalid trait(s) in "required" parameter: {error}') from None
-        records = queries.found(session, provider_filter)
+        records = queries.matching(session, provider_filter)
     answer = {"resource_providers": [view(call, provider) for provider in records]}
     return Answer(body=answer, changed=latest(provider.updated_at for provider in records))
 

@@ -133,7 +133,7 @@ class Policy:
     def permits(self, rule: str, caller: Caller, target: Target) -> bool:
         return self.current.permits(rule, caller, target)
 
-    def known(self, caller: Caller) -> Caller:
+    def with_admin_flag(self, caller: Caller) -> Caller:
         """Returns the caller with `is_admin` as the policy decides."""
         own = Target(project_id=caller.project_id, user_id=caller.user_id)
         return msgspec.structs.replace(caller, is_admin=self.permits(IS_ADMIN, caller, own))

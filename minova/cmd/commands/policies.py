@@ -33,7 +33,7 @@ def check_policy(conf: cfg.ConfigOpts) -> bool:
     loaded, options = policy.current, conf.command
     if options.rule not in {rule.name for rule in policy.rules}:
         raise errors.NotFound(f"There is no policy {options.rule}; `minova-manage policy list` shows them.")
-    caller = policy.known(_caller(conf, options))
+    caller = policy.with_admin_flag(_caller(conf, options))
     target = Target(
         project_id=options.target_project or caller.project_id,
         user_id=options.target_user or ("" if options.target_project else caller.user_id),

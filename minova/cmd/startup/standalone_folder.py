@@ -8,7 +8,7 @@ from oslo_config import cfg
 
 from minova import errors
 from minova.cmd.startup.usual_flavors import MADE
-from minova.health.doctor import broker
+from minova.messaging import broker_connection
 
 _LOCK = "lock"
 
@@ -28,7 +28,7 @@ def is_standalone(conf: cfg.ConfigOpts) -> bool:
     services follow, which need a broker.
     """
     folder = Path(conf.state_path)
-    return _is_locked(folder) or ((folder / MADE).exists() and not broker.is_configured(conf))
+    return _is_locked(folder) or ((folder / MADE).exists() and not broker_connection.is_configured(conf))
 
 
 def _is_locked(folder: Path) -> bool:

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Container
 from pathlib import Path
 
-from minova.compute.images.cache import locked_if_free, mark_file
+from minova.compute.images.cached_files import locked_if_free, mark_file
 
 LOG = logging.getLogger(__name__)
 # Seconds from the download of a base image until a disk based on it surely exists: qemu-img may take two minutes.

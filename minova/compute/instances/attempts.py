@@ -30,7 +30,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The report of an ended attempt to the conductor; it is repeated until the conductor has it.
 
     `kind` is one of `objects/servers/failures.py`. If `fault_of_host` is False, the failure does not count against the host,
-    because other builds may succeed here. `found`: the attempt had built its guest before, so that this is not its
+    because other builds may succeed here. `built_before`: the attempt had built its guest before, so that this is not its
     first report. `hardware`: see `BuildReport`.
     """
 
@@ -40,7 +40,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = INTERNAL_ERROR
     retriable: bool = True
     fault_of_host: bool = True
-    found: bool = False
+    built_before: bool = False
     hardware: ChosenHardware | None = None
 
 

@@ -157,7 +157,7 @@ class Builder:
         LOG.info("Took %.2f seconds to build instance %s", self._clock() - begun, instance_uuid)
         recorded = MACHINE_TYPE in message.instance.system_metadata
         hardware = None if recorded else hardware_of(self._driver, instance_uuid)
-        return Outcome(end=End.SUCCEEDED, power_state=power_state, found=built_before, hardware=hardware)
+        return Outcome(end=End.SUCCEEDED, power_state=power_state, built_before=built_before, hardware=hardware)
 
     def _build(self, ctx: RequestContext, message: BuildMessage) -> tuple[PowerState, bool]:
         """Returns the guest's state, and whether the guest was found, built before by the same attempt."""
@@ -303,7 +303,7 @@ class Builder:
         except errors.StaleAttempt as error:
             stale = Outcome(end=End.STALE)
             self.attempts.end(message.instance.uuid, message.attempt, message.node, stale)
-            if outcome.found:
+            if outcome.built_before:
                 LOG.warning("Instance %s was built before and is left to the audit: %s", message.instance.uuid, error)
                 return
             LOG.info("Instance %s was given up meanwhile and is removed: %s", message.instance.uuid, error)

@@ -19,19 +19,18 @@ MAX_LOGGED = 20
 class PlacementAudit:
     def __init__(self, worker: TaskWorker) -> None:
         self._worker = worker
-        # Findings of the last audit, by kind.
-        self.found: Counter[FindingKind] = Counter()
+        self.counts_by_kind: Counter[FindingKind] = Counter()
 
     def run(self) -> None:
         with self._worker.db.read() as session:
             findings = gather.findings(session)
-        self.found = Counter(finding.kind for finding in findings)
+        self.counts_by_kind = Counter(finding.kind for finding in findings)
         for kind in FindingKind:
-            PLACEMENT_FINDINGS.labels(kind.value).set(self.found[kind])
+            PLACEMENT_FINDINGS.labels(kind.value).set(self.counts_by_kind[kind])
         if not findings:
             LOG.info("The audit of Placement found nothing wrong")
             return
-        counts = ", ".join(f"{count} x {kind.value}" for kind, count in sorted(self.found.items()))
+        counts = ", ".join(f"{count} x {kind.value}" for kind, count in sorted(self.counts_by_kind.items()))
         LOG.warning("The audit of Placement found %s. To put it right: minova-manage placement audit --fix", counts)
         for finding in findings[:MAX_LOGGED]:
             whose = finding.consumer_uuid or finding.provider_uuid

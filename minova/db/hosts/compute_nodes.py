@@ -111,7 +111,7 @@ class EnsuredNode(NamedTuple):
     """A node's locked row, and whether it was created now."""
 
     row: ComputeNode
-    made: bool
+    is_new: bool
 
 
 def addresses(session: Session) -> list[str]:
@@ -130,7 +130,7 @@ def ensure(session: Session, node: objects.ComputeNode, at: datetime) -> Ensured
     """
     row = find(session, node.host, node.hypervisor_hostname, lock=True)
     if row is not None:
-        return EnsuredNode(row, made=False)
+        return EnsuredNode(row, is_new=False)
     _require_place(session, node)
     is_new = True
     try:

@@ -120,8 +120,8 @@ def named(session: Session, project_id: str, names: Collection[str]) -> dict[str
     query = select(Row.uuid, Row.name).where(
         Row.project_id == project_id, or_(Row.name.in_(names), Row.uuid.in_(names))
     )
-    found = ids_by_text((uuid, name) for uuid, name in session.execute(query.order_by(Row.id)))
-    return {text: ids for text, ids in found.items() if text in names}
+    ids_of_texts = ids_by_text((uuid, name) for uuid, name in session.execute(query.order_by(Row.id)))
+    return {text: ids for text, ids in ids_of_texts.items() if text in names}
 
 
 def default_of(session: Session, project_id: str) -> str | None:

@@ -5,14 +5,10 @@ from collections.abc import Iterator, Sequence
 from oslo_config import cfg
 
 from minova import errors
-from minova.concurrency import threads
 from minova.health.doctor.findings import Finding, Severity
+from minova.messaging import broker_connection
 from minova.messaging.queue_depths import Depth, depths
 from minova.messaging.rpc import Rpc
-
-threads.use_native()
-
-from oslo_messaging import opts  # noqa: E402
 
 AREA = "queues"
 # Messages that wait in a queue whose readers keep up.
@@ -29,7 +25,7 @@ def check(conf: cfg.ConfigOpts, queues: Sequence[str]) -> Iterator[Finding]:
         yield Finding(area="broker", subject="transport_url", problem="cannot be used", detail=str(error), mend=mend)
         return
     try:
-        if is_configured(conf):
+        if broker_connection.is_configured(conf):
             yield from judge(queues, depths(rpc, queues))
     except errors.MinovaError as error:
         yield Finding(
@@ -41,12 +37,6 @@ def check(conf: cfg.ConfigOpts, queues: Sequence[str]) -> Iterator[Finding]:
         )
     finally:
         rpc.close()
-
-
-def is_configured(conf: cfg.ConfigOpts) -> bool:
-    conf.register_opts(dict(opts.list_opts())[None])  # oslo.messaging does so once it is used
-    where = conf.get_location("transport_url")
-    return where is not None and where.location not in {cfg.Locations.opt_default, cfg.Locations.set_default}
 
 
 def judge(queues: Sequence[str], depth_by_queue: dict[str, Depth]) -> Iterator[Finding]:

@@ -55,7 +55,7 @@ def find(session: Session, uuid: str) -> ProviderRecord:
     return _record(row)
 
 
-def found(session: Session, provider_filter: ProviderFilter) -> list[ProviderRecord]:
+def matching(session: Session, provider_filter: ProviderFilter) -> list[ProviderRecord]:
     """Returns the providers that match, in the order of their creation."""
     if any(amount > MAX_INT for amount in provider_filter.resources.values()):
         return []

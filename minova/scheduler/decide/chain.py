@@ -117,7 +117,7 @@ class ChainRun:
                 else:
                     verdict = self._remembered(host_filter, left, spec)
                 left = self._add_step(host_filter.name, left, verdict)
-                if verdict.asked:
+                if verdict.applies:
                     any_left = left.any()
                 if log:
                     log(f"Filter {host_filter.name} returned {np.count_nonzero(left)} host(s)")
@@ -128,7 +128,7 @@ class ChainRun:
         return left
 
     def _add_step(self, name: str, left: Mask, verdict: Verdict) -> Mask:
-        after = left & verdict.passed if verdict.asked else left
+        after = left & verdict.passed if verdict.applies else left
         self.steps.append(Step(name, left, after, verdict))
         return after
 

@@ -45,7 +45,7 @@ def _nothing_lacking(lost: Mask) -> dict[str, int]:
 class Verdict(NamedTuple):
     """Which rows pass, and why the others do not. The reasons must be read before the table changes.
 
-    `asked` False: the request sets nothing that the filter checks, and every row passes.
+    `applies` False: the request sets nothing that the filter checks, and every row passes.
     `tally` counts what the lost rows lack, if that does not reveal names of hosts.
     `kinds`: the reasons without their numbers, so that rows that fail in the same way have the same kind; None: the
     reasons themselves.
@@ -53,7 +53,7 @@ class Verdict(NamedTuple):
 
     passed: Mask
     reasons: Callable[[Rows], list[str]]
-    asked: bool = True
+    applies: bool = True
     tally: Callable[[Mask], dict[str, int]] = _nothing_lacking
     kinds: Callable[[Rows], list[str]] | None = None
 
@@ -129,7 +129,7 @@ class ClassFilter(Filter):
         values, ids = hosts.class_column(self.of)
         reasons = self._reasons(values, ids, left, spec)
         if all(reason is None for reason in reasons.values()):
-            return Verdict(_all_rows(len(hosts)), lambda rows: [""] * len(rows), asked=False)
+            return Verdict(_all_rows(len(hosts)), lambda rows: [""] * len(rows), applies=False)
         passes = np.zeros(len(values), bool)
         passes[[i for i, reason in reasons.items() if reason is None]] = True
         return Verdict(passes[ids], lambda rows: [reasons[i] or "" for i in ids[rows].tolist()])
@@ -217,7 +217,7 @@ class PerHostFilter(Filter):
 def all_of(checks: Sequence[Check], length: int) -> Verdict:
     """All checks must pass. A row's reason joins the failed checks."""
     if not checks:
-        return Verdict(_all_rows(length), lambda rows: [""] * len(rows), asked=False)
+        return Verdict(_all_rows(length), lambda rows: [""] * len(rows), applies=False)
     passed = np.ones(length, bool)
     for check in checks:
         if check.passed is not True:

@@ -13,8 +13,8 @@ class MetricsFilter(ClassFilter):
 
     def __init__(self, conf: Any) -> None:
         super().__init__(conf)
-        self.wanted = {name for name, _ in ratios(conf.metrics.weight_setting, "[metrics] weight_setting")}
+        self.required_metrics = {name for name, _ in ratios(conf.metrics.weight_setting, "[metrics] weight_setting")}
 
     def verdict(self, value: tuple[Metric, ...], spec: RequestSpec) -> str | None:
-        missing = self.wanted - {metric.name for metric in value}
+        missing = self.required_metrics - {metric.name for metric in value}
         return f"no metric {', '.join(sorted(missing))}" if missing else None

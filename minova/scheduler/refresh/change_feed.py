@@ -80,7 +80,7 @@ class ChangeFeed:
         padded = [*ranges.pairs, *[(1, 0)] * (MAX_RANGES - len(ranges.pairs))]
         within = {f"first_{at}": first for at, (first, _) in enumerate(padded)}
         within |= {f"last_{at}": last for at, (_, last) in enumerate(padded)}
-        if ranges.known > COUNT_FIRST and session.scalar(_COUNT, within) == ranges.known:
+        if ranges.read_count > COUNT_FIRST and session.scalar(_COUNT, within) == ranges.read_count:
             return _by_number(session.execute(_NEW, values))
         return _by_number(session.execute(_NEW_AND_RANGES, values | within))
 

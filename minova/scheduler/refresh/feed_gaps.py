@@ -31,10 +31,10 @@ class Gap(NamedTuple):
 
 
 class Ranges(NamedTuple):
-    """The ranges of a query. They contain `known` numbers that the reader has already seen."""
+    """The ranges of a query. They contain `read_count` numbers that the reader has already read."""
 
     pairs: Sequence[tuple[int, int]]
-    known: int
+    read_count: int
 
 
 class Gaps:

@@ -152,7 +152,9 @@ class Reader:
             inventories=inventories,
             provider_ids=provider_ids,
             pending={key: tuple(ones) for key, ones in pending.items()},
-            wanted=self._hardware_requests({instance.reservation_id for ones in pending.values() for instance in ones}),
+            hardware_requests=self._hardware_requests(
+                {instance.reservation_id for ones in pending.values() for instance in ones}
+            ),
             instances=self._instances(hosts),
             aggregates={host: interner.intern(tuple(facts)) for host, facts in self._aggregates(hosts).items()},
             traits=self._sets((provider_id, trait) for provider_id, trait, _ in labels if trait),
@@ -170,7 +172,7 @@ class Reader:
             raise ValueError(f"hypervisor_version is {row.hypervisor_version}")
         topology, pools = values.numa_topology(row.numa_topology), values.pci_pools(row.pci_device_pools)
         for pending_instance in pending:
-            request = gathered.wanted.get(pending_instance.reservation_id)
+            request = gathered.hardware_requests.get(pending_instance.reservation_id)
             if request is not None:
                 topology, pools = after_instance(topology, pools, request.numa_topology, request.pci_requests)
         return host_record(
@@ -265,7 +267,7 @@ class QueryResults(NamedTuple):
     inventories: Mapping[str, dict[str, InventoryFacts]]  # by node uuid
     provider_ids: Mapping[str, int]  # by node uuid
     pending: Mapping[int, tuple[PendingInstance, ...]]
-    wanted: Mapping[str, HardwareRequest]  # by reservation id
+    hardware_requests: Mapping[str, HardwareRequest]  # by reservation id
     instances: Mapping[tuple[str, str], list[tuple[str, str]]]  # by host and node
     aggregates: Mapping[str, tuple[AggregateFacts, ...]]  # by host
     traits: Mapping[int, frozenset[str]]

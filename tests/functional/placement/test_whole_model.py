@@ -199,7 +199,7 @@ def _fields(record: queries.ProviderRecord) -> dict[str, Any]:
 
 
 def _providers(session: Session) -> dict[str, tuple[str | None, str, int]]:
-    found = queries.found(session, queries.ProviderFilter())
+    found = queries.matching(session, queries.ProviderFilter())
     return {record.uuid: (record.parent_uuid, record.root_uuid, record.generation) for record in found}
 
 

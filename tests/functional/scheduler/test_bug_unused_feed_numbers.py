@@ -138,7 +138,7 @@ def test_a_refresh_with_many_unused_numbers_has_few_parameters_and_reads_few_row
     with db.read() as session:
         source._feed.read(session, every_gap=True)
         ranges = source._feed.gaps.to_ask(clock.now, every=False)
-    assert ranges.known <= COUNT_FIRST
+    assert ranges.read_count <= COUNT_FIRST
 
 
 def test_a_number_that_appears_late_is_seen_before_a_no_and_two_seconds_later_in_any_case(db: Database) -> None:

@@ -27,7 +27,7 @@ def test_nothing_is_limited_before_anything_is_known() -> None:
     levels = Levels(conf())
     assert [levels.of(topic) for topic in CURRENT] == [None, None, None]
     # A compute that is told nothing takes its conductor for the last release, and says no goodbye when it stops.
-    assert levels.known() == CURRENT
+    assert levels.by_topic() == CURRENT
 
 
 def test_the_oldest_living_service_sets_the_level() -> None:
@@ -42,7 +42,7 @@ def test_a_pinned_level_stands_whatever_is_registered() -> None:
     levels = Levels(conf(compute="1.0"))
     levels.follow(lambda: {"compute": SERVICE_VERSION})
     assert levels.of("compute") == "1.0"
-    assert levels.known()["compute"] == "1.0"
+    assert levels.by_topic()["compute"] == "1.0"
 
 
 @pytest.mark.parametrize("level", ["1.99", "2.0", "0.9", "newest", "1", ""])

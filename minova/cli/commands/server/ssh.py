@@ -297,9 +297,9 @@ def _file_with_key(alias: str, words: Sequence[str]) -> str | None:
     listed = subprocess.run(["ssh", "-G", *words], capture_output=True, text=True, check=False).stdout
     settings = dict(line.split(" ", 1) for line in listed.splitlines() if " " in line)
     files = settings.get("userknownhostsfile", _KNOWN_HOSTS).split()
-    looks = ([keygen, "-F", alias, "-f", str(Path(file).expanduser())] for file in files)
-    found = (subprocess.run(look, capture_output=True, check=False).returncode == 0 for look in looks)
-    return next((file for file, is_there in zip(files, found, strict=True) if is_there), None)
+    commands = ([keygen, "-F", alias, "-f", str(Path(file).expanduser())] for file in files)
+    has_key = (subprocess.run(command, capture_output=True, check=False).returncode == 0 for command in commands)
+    return next((file for file, is_there in zip(files, has_key, strict=True) if is_there), None)
 
 
 def _hint(server: Json, address: str, file_with_key: str | None) -> str:

@@ -80,8 +80,8 @@ def by_digest(folder: Path, image: Image | None) -> dict[str, Path]:
     """Returns {digest: file} of those that the image has."""
     if image is None:
         return {}
-    made = zip(_paths(folder, rescue=False), (image.kernel, image.ramdisk), strict=True)
-    return {each.os_hash_value: path for path, each in made if each is not None and each.os_hash_value}
+    images = zip(_paths(folder, rescue=False), (image.kernel, image.ramdisk), strict=True)
+    return {each.os_hash_value: path for path, each in images if each is not None and each.os_hash_value}
 
 
 def _paths(folder: Path, rescue: bool) -> tuple[Path, Path]:

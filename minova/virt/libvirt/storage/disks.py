@@ -403,8 +403,8 @@ class Disks(OwnedFolders):
     def image_files(self, instance: Instance) -> dict[str, Path]:
         """Returns {digest: file} of what the guest has of its image: the base of its root disk, its kernel and its ramdisk."""
         base = self._base(instance.uuid)
-        made = boot_files.by_digest(self.folder(instance.uuid), instance.image)
-        return made if base is None else {base.name: base, **made}
+        files = boot_files.by_digest(self.folder(instance.uuid), instance.image)
+        return files if base is None else {base.name: base, **files}
 
     def share_image_file(self, path: Path) -> bool:
         """Let QEMU's group read a file of `image_files`: libvirt leaves the kernel of a guest that is off to root. Returns whether it can

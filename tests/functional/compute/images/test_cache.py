@@ -15,7 +15,8 @@ import pytest
 from oslo_config import cfg
 
 from minova import conf as configuration
-from minova.compute.images.cache import ImageCache, mark_file
+from minova.compute.images.cache import ImageCache
+from minova.compute.images.cached_files import mark_file
 from minova.compute.images.sweep import sweep
 from minova.errors import DiskFull, ImageUnacceptable, ServiceUnavailable
 from minova.image_format.inspection import RULES

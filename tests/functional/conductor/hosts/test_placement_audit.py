@@ -41,6 +41,8 @@ def test_what_it_finds_is_logged_and_counted_and_left(db: Database, caplog: pyte
     )
     assert len(each) == MAX_LOGGED
     assert all("Allocation without instance" in line for line in each)
-    assert metric_of(FindingKind.WITHOUT_INSTANCE) == audit.found[FindingKind.WITHOUT_INSTANCE] == MAX_LOGGED + 1
+    assert (
+        metric_of(FindingKind.WITHOUT_INSTANCE) == audit.counts_by_kind[FindingKind.WITHOUT_INSTANCE] == MAX_LOGGED + 1
+    )
     assert held(db, "ghost0")
     assert named("ghost0") in caplog.text

@@ -32,7 +32,7 @@ class Policies:
         self.now += LOOK_AGAIN
 
     def permits(self, rule: str, *roles: str, target: Target = OWN, user: str = "alice") -> bool:
-        caller = self.policy.known(Caller(user_id=user, project_id="acme", roles=roles))
+        caller = self.policy.with_admin_flag(Caller(user_id=user, project_id="acme", roles=roles))
         return self.policy.permits(rule, caller, target)
 
 
@@ -164,7 +164,7 @@ def test_answers_of_a_remote_service_are_not_remembered(tmp_path: Path, monkeypa
     ],
 )
 def test_policies_are_for_tokens_of_projects(policies: Policies, scope: Scope, permitted: bool) -> None:
-    caller = policies.policy.known(Caller(user_id="root", project_id="acme", roles=("admin",), scope=scope))
+    caller = policies.policy.with_admin_flag(Caller(user_id="root", project_id="acme", roles=("admin",), scope=scope))
     assert caller.is_admin is permitted
     assert policies.policy.permits(SERVICES, caller, OWN) is permitted
     # Not even one that lets every user in.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minova.compute.images.cache import locked
+from minova.compute.images.cached_files import locked
 from minova.compute.images.sweep import GRACE, sweep
 
 NOW = 1_700_000_000.0

@@ -29,7 +29,7 @@ def test_few_ranges_hold_all_gaps_and_say_how_many_numbers_are_known(missing: se
     gaps = gaps_of(missing)
     numbers = asked_for(gaps, 0.0, every=True)
     assert missing <= numbers
-    assert gaps.to_ask(0.0, every=True).known == len(numbers - missing)
+    assert gaps.to_ask(0.0, every=True).read_count == len(numbers - missing)
 
 
 @given(missing=NUMBERS, arrived=NUMBERS)
@@ -39,7 +39,7 @@ def test_a_number_that_appears_is_missing_no_longer(missing: set[int], arrived: 
     assert gaps.fill(arrived) == []
     left = missing - arrived
     assert left <= asked_for(gaps, 0.0, every=True)
-    assert gaps.to_ask(0.0, every=True).known == len(asked_for(gaps, 0.0, every=True) - left)
+    assert gaps.to_ask(0.0, every=True).read_count == len(asked_for(gaps, 0.0, every=True) - left)
 
 
 def test_an_old_gap_is_asked_for_only_when_all_are() -> None:
@@ -62,7 +62,7 @@ def test_young_gaps_among_many_known_numbers_wait_until_all_are_asked_for() -> N
     for number in range(2, 100_000, 2):
         gaps.add(number, number, 0.0)
     ranges = gaps.to_ask(0.0, every=False)
-    assert ranges.known <= YOUNG_BUDGET
+    assert ranges.read_count <= YOUNG_BUDGET
     assert len(ranges.pairs) <= MAX_RANGES
     assert ranges.pairs[-1][1] == 99_998
 
