@@ -148,13 +148,13 @@ def decode_all(values: list[tuple[Any, bytes]]) -> int:
 
 def ends(processes: int, values: list[tuple[Any, bytes]]) -> Counter[int]:
     """How many processes ended with each exit status; a negative one is a signal."""
-    found: Counter[int] = Counter()
+    counts_by_code: Counter[int] = Counter()
     for _ in range(processes):
         child = os.fork()
         if child == 0:
             os._exit(decode_all(values))
-        found[os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])] += 1
-    return found
+        counts_by_code[os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])] += 1
+    return counts_by_code
 
 
 def main() -> None:
@@ -163,8 +163,8 @@ def main() -> None:
         leave_unprepared()
     import_all()
     values = texts()
-    found = ends(int(arguments[0]) if arguments else 100, values)
-    print(json.dumps({"types": len(values), "ends": dict(sorted(found.items()))}))
+    counts_by_code = ends(int(arguments[0]) if arguments else 100, values)
+    print(json.dumps({"types": len(values), "ends": dict(sorted(counts_by_code.items()))}))
 
 
 if __name__ == "__main__":

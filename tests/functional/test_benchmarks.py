@@ -62,8 +62,8 @@ OPTIONS = (
     ],
 )
 def test_options_have_usual_and_smallest_values(words: list[str], values: tuple[object, ...]) -> None:
-    found = parse("boots", "Boots.", *OPTIONS, words=words)
-    assert (found.hosts, found.rounds, found.database, found.feed) == values
+    options = parse("boots", "Boots.", *OPTIONS, words=words)
+    assert (options.hosts, options.rounds, options.database, options.feed) == values
 
 
 @pytest.mark.parametrize("words", [["--rounds", "0"], ["--rounds", "x"], ["--database", "oracle"], ["3"]])

@@ -75,10 +75,10 @@ class SilencedCloud(ConductorHarness):
     def boot(self, count: int) -> list[str]:
         body = {"name": "vm", "flavorRef": self._flavor, "imageRef": self._image}
         server = body | {"min_count": count, "return_reservation_id": True}
-        status, made = self._cloud.ask("POST", "/v2.1/servers", {"server": server})
-        assert status == 202, made
+        status, created = self._cloud.ask("POST", "/v2.1/servers", {"server": server})
+        assert status == 202, created
         self.work()
-        listed = self._cloud.get(f"/v2.1/servers?reservation_id={made['reservation_id']}")
+        listed = self._cloud.get(f"/v2.1/servers?reservation_id={created['reservation_id']}")
         return [server["id"] for server in listed["servers"]]
 
     def shown(self, uuid: str) -> dict[str, Any] | None:
@@ -108,9 +108,9 @@ class SilencedCloud(ConductorHarness):
 
 @pytest.fixture
 def cloud(tmp_path: Path) -> Iterator[SilencedCloud]:
-    made = SilencedCloud(tmp_path)
-    yield made
-    made.close()
+    silenced_cloud = SilencedCloud(tmp_path)
+    yield silenced_cloud
+    silenced_cloud.close()
 
 
 def one_on(cloud: SilencedCloud, hosts: Collection[str]) -> str:
@@ -128,8 +128,8 @@ def test_others_that_are_heard_end_the_doubt_at_once(cloud: SilencedCloud) -> No
     cloud.silent |= dead
     cloud.pass_time(DOWN_TIME + 2 * BEATS_EVERY)
     assert (cloud.up(), cloud.in_doubt()) == (living, set())
-    made = cloud.boot(6)
-    assert {cloud.host_of(uuid) for uuid in made} <= living
+    server_uuids = cloud.boot(6)
+    assert {cloud.host_of(uuid) for uuid in server_uuids} <= living
     cloud.ask_delete(there)
     assert cloud.shown(there) is None
     assert all(cloud.hosts[host].builds == [] for host in dead)
@@ -154,9 +154,9 @@ def test_after_the_grace_period_no_boot_goes_to_dead_hosts_and_deletes_end(cloud
     assert cloud.shown(later) is None, "and a new one does not even begin to wait"
     for host in cloud.hosts.values():
         host.builds.clear()
-    (made,) = cloud.boot(1)
+    (new_server,) = cloud.boot(1)
     cloud.pass_time(DOWN_TIME)
-    for uuid in (doubtful, made):
+    for uuid in (doubtful, new_server):
         shown = cloud.shown(uuid)
         assert shown is not None
         assert shown["status"] == "ERROR"

@@ -72,12 +72,12 @@ def test_every_type_on_the_wire_in_a_column_or_in_a_body_is_prepared() -> None:
     prepared: set[Any] = set()
     for kind in codecs.prepared():
         structs_in(inspect.type_info(kind), prepared)
-    known = {*codecs.prepared()}
-    wanted = list(used())
-    assert len(wanted) > 100
-    assert [place for place, kind in wanted if kind not in known] == []
+    prepared_types = {*codecs.prepared()}
+    used_types = list(used())
+    assert len(used_types) > 100
+    assert [place for place, kind in used_types if kind not in prepared_types] == []
     missing = set()
-    for place, kind in wanted:
+    for place, kind in used_types:
         inside: set[Any] = set()
         structs_in(inspect.type_info(kind), inside)
         missing |= {f"{place}: {each.__name__}" for each in inside - prepared}

@@ -111,8 +111,8 @@ def states(cluster: Cluster) -> Counter[str]:
 
 def settled(cluster: Cluster) -> Counter[str]:
     def ask() -> Counter[str]:
-        found = states(cluster)
-        return Counter() if found["in transit"] or not usage_is_told(cluster) else found
+        states_now = states(cluster)
+        return Counter() if states_now["in transit"] or not usage_is_told(cluster) else states_now
 
     return wait_for("all builds have ended", ask, 120)
 
@@ -125,13 +125,13 @@ def usage_is_told(cluster: Cluster) -> bool:
 def usage_in_rows(cluster: Cluster) -> list[str]:
     """Where anything counts as used although there is no server."""
     with cluster.db.read() as session:
-        found = [f"allocation of {uuid}" for uuid in session.scalars(select(Allocation.consumer_uuid))]
-        found += [f"task of {uuid}" for uuid in session.scalars(select(Task.instance_uuid))]
-        found += [f"inventory {i.resource_class}" for i in session.scalars(select(Inventory)) if i.used]
+        leftovers = [f"allocation of {uuid}" for uuid in session.scalars(select(Allocation.consumer_uuid))]
+        leftovers += [f"task of {uuid}" for uuid in session.scalars(select(Task.instance_uuid))]
+        leftovers += [f"inventory {i.resource_class}" for i in session.scalars(select(Inventory)) if i.used]
         for node in session.scalars(select(ComputeNode)):
             if (node.vcpus_used, node.memory_mb_used, node.local_gb_used) != (0, RESERVED_MB, 0):
-                found.append(f"usage of {node.host}")
-    return found + [f"domain on {host}" for host, compute in cluster.computes.items() if driver(compute).domains()]
+                leftovers.append(f"usage of {node.host}")
+    return leftovers + [f"domain on {host}" for host, compute in cluster.computes.items() if driver(compute).domains()]
 
 
 def driver(compute: Any) -> Any:
@@ -141,36 +141,36 @@ def driver(compute: Any) -> Any:
 def violations(cluster: Cluster) -> list[str]:
     """Where usage is not the sum of the flavors, anywhere, or a node is over its limits."""
     with cluster.db.read() as session:
-        found: list[str] = []
+        problems: list[str] = []
         active = list(
             session.scalars(select(Instance).where(Instance.vm_state == "active", Instance.deleted_at.is_(None)))
         )
         for node in session.scalars(select(ComputeNode)):
             flavors = [instance.flavor for instance in active if instance.host == node.host]
-            wanted = {kind: sum(getattr(flavor, name) for flavor in flavors) for kind, name in USED.items()}
+            expected = {kind: sum(getattr(flavor, name) for flavor in flavors) for kind, name in USED.items()}
             told = {
                 "VCPU": node.vcpus_used,
                 "MEMORY_MB": node.memory_mb_used - RESERVED_MB,
                 "DISK_GB": node.local_gb_used,
             }
-            if told != wanted:
-                found.append(f"{node.host}: node row {told} != flavors {wanted}")
+            if told != expected:
+                problems.append(f"{node.host}: node row {told} != flavors {expected}")
             if node.running_vms != len(flavors) or len(driver(cluster.computes[node.host]).domains()) != len(flavors):
-                found.append(f"{node.host}: {node.running_vms} running, {len(flavors)} instances")
+                problems.append(f"{node.host}: {node.running_vms} running, {len(flavors)} instances")
             if (
                 node.free_ram_mb < 0
                 or node.free_disk_gb < 0
                 or node.vcpus_used > node.vcpus * node.cpu_allocation_ratio
             ):
-                found.append(f"{node.host} is over its limits")
-        found += placed_wrongly(session, active)
-    return found
+                problems.append(f"{node.host} is over its limits")
+        problems += placed_wrongly(session, active)
+    return problems
 
 
 def placed_wrongly(session: Any, active: list[Instance]) -> list[str]:
     rows = session.execute(select(Allocation.consumer_uuid, Allocation.resource_class, Allocation.used))
-    wanted = {(i.uuid, kind, getattr(i.flavor, name)) for i in active for kind, name in USED.items()}
-    found = [f"allocation {row}" for row in sorted({tuple(row) for row in rows} ^ wanted)]
+    expected_rows = {(i.uuid, kind, getattr(i.flavor, name)) for i in active for kind, name in USED.items()}
+    problems = [f"allocation {row}" for row in sorted({tuple(row) for row in rows} ^ expected_rows)]
     sums = {
         (provider, kind): used
         for provider, kind, used in session.execute(
@@ -182,10 +182,10 @@ def placed_wrongly(session: Any, active: list[Instance]) -> list[str]:
     for inventory in session.scalars(select(Inventory)):
         there = sums.get((inventory.provider_id, inventory.resource_class), 0)
         if inventory.used != there or there > inventory.capacity:
-            found.append(
+            problems.append(
                 f"{inventory.resource_class}: {inventory.used} used of {inventory.capacity}, {there} allocated"
             )
-    return found
+    return problems
 
 
 @pytest.mark.nightly("requests of one server fill the same cloud, and the last test makes 200 in one request")

@@ -64,9 +64,9 @@ class Cloud:
             servers = self.servers()
             return servers if [server["status"] in ("ACTIVE", "ERROR") for server in servers] == [True] * count else []
 
-        found = wait_for(f"{count} servers are built", ask)
+        built_servers = wait_for(f"{count} servers are built", ask)
         wait_for("usage is told", lambda: not violations(self.cluster))
-        return found
+        return built_servers
 
     def delete(self, servers: list[Json]) -> None:
         for server in servers:
@@ -104,15 +104,15 @@ def test_anti_affinity_holds_under_parallel_requests_and_gives_places_back(
 ) -> None:
     group, room = cloud.group("anti-affinity", **rules), most * len(HOSTS)
     cloud.boot_each(room + 2, group)
-    found = cloud.settled(room + 2)
-    assert hosts_of(found) == dict.fromkeys(HOSTS, most)
-    assert len(reasons(found)) == 2
-    assert all("ServerGroupAntiAffinityFilter removed" in reason for reason in reasons(found)), reasons(found)
+    servers = cloud.settled(room + 2)
+    assert hosts_of(servers) == dict.fromkeys(HOSTS, most)
+    assert len(reasons(servers)) == 2
+    assert all("ServerGroupAntiAffinityFilter removed" in reason for reason in reasons(servers)), reasons(servers)
     members = cloud.ask("GET", f"/v2.1/os-server-groups/{group}")["server_group"]["members"]
     assert len(members) == room + 2
-    left = [server for server in found if server["status"] == "ERROR"]
-    one = next(server for server in found if server["status"] == "ACTIVE")
-    cloud.delete([*left, one])
+    left = [server for server in servers if server["status"] == "ERROR"]
+    active_server = next(server for server in servers if server["status"] == "ACTIVE")
+    cloud.delete([*left, active_server])
     cloud.boot(1, group)
     assert hosts_of(cloud.settled(room)) == dict.fromkeys(HOSTS, most)
 
@@ -133,9 +133,9 @@ def test_one_request_for_many_of_a_group(cloud: Cloud) -> None:
 
 def test_more_than_a_policy_allows_at_once_get_nothing(cloud: Cloud) -> None:
     cloud.boot(7, cloud.group("anti-affinity"))
-    found = cloud.settled(7)
-    assert not hosts_of(found)
-    assert all("Only 6 of 7 instances had one." in reason for reason in reasons(found))
+    servers = cloud.settled(7)
+    assert not hosts_of(servers)
+    assert all("Only 6 of 7 instances had one." in reason for reason in reasons(servers))
 
 
 def test_zones_hold_and_a_change_is_seen_at_once(cloud: Cloud) -> None:
@@ -144,13 +144,13 @@ def test_zones_hold_and_a_change_is_seen_at_once(cloud: Cloud) -> None:
         cloud.boot(4, availability_zone="north")
         cloud.boot(2, availability_zone="south")
         cloud.boot(3, availability_zone="nova")
-        found = cloud.settled(9)
-        places = {(server["OS-EXT-AZ:availability_zone"], server["OS-EXT-SRV-ATTR:host"]) for server in found}
+        servers = cloud.settled(9)
+        places = {(server["OS-EXT-AZ:availability_zone"], server["OS-EXT-SRV-ATTR:host"]) for server in servers}
         by_zone = {zone: {host for name, host in places if name == zone} for zone, _ in places}
         assert by_zone["north"] == {*HOSTS[:2]}
         assert by_zone["south"] == {HOSTS[2]}
         assert by_zone["nova"] <= {*HOSTS[3:]}
-        cloud.delete(found)
+        cloud.delete(servers)
         cloud.act(north, remove_host={"host": HOSTS[0]})
         cloud.boot(4, availability_zone="north")
         assert hosts_of(cloud.settled(4)) == {HOSTS[1]: 4}

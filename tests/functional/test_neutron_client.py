@@ -55,12 +55,12 @@ class ScriptedNeutron:
 
 @pytest.fixture
 def neutron() -> Iterator[ScriptedNeutron]:
-    made = ScriptedNeutron()
-    made.thread.start()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
-    made.thread.join()
+    scripted = ScriptedNeutron()
+    scripted.thread.start()
+    yield scripted
+    scripted.server.shutdown()
+    scripted.server.server_close()
+    scripted.thread.join()
 
 
 def client(url: str, auth_type: str | None = "none", **more: Any) -> NeutronClient:
@@ -151,14 +151,14 @@ def test_a_section_without_a_user_is_said_at_the_start() -> None:
 def test_a_port_is_looked_for_by_its_id(neutron: ScriptedNeutron) -> None:
     """What is no id is in no path: people name ports."""
     neutron.answers = [(200, {"port": {"id": "f00"}}), (404, refusal("PortNotFound")), (404, None)]
-    asked = client(neutron.url)
-    assert asked.port("f00") == {"id": "f00"}
-    assert asked.port("f01") is None
+    neutron_client = client(neutron.url)
+    assert neutron_client.port("f00") == {"id": "f00"}
+    assert neutron_client.port("f01") is None
     for wrong in ("..", "../networks/f00", "f00?x=y", "", "f00/x"):
-        assert asked.port(wrong) is None
+        assert neutron_client.port(wrong) is None
     assert [path for _, path, _ in neutron.requests] == ["/v2.0/ports/f00", "/v2.0/ports/f01"]
     with pytest.raises(errors.NotFound) as raised:  # of a proxy: nothing is said of the port
-        asked.port("f02")
+        neutron_client.port("f02")
     assert not isinstance(raised.value, errors.PortNotFound)
 
 
@@ -169,10 +169,10 @@ def test_all_that_a_request_asks_has_an_end(neutron: ScriptedNeutron) -> None:
     def sleep(seconds: float) -> None:
         now.at += 4
 
-    asked = client(neutron.url, sleep=sleep, clock=lambda: now.at).within(10)
+    neutron_client = client(neutron.url, sleep=sleep, clock=lambda: now.at).within(10)
     for _ in range(2):
         with pytest.raises(errors.ServiceUnavailable):
-            asked.ports()
+            neutron_client.ports()
     assert len(neutron.requests) == 3, "after 0, 4 and 8 s; none after 12 s"
 
 

@@ -82,15 +82,15 @@ def image(client: Client) -> str:
 def networks(client: Client) -> dict[str, str]:
     flat = {"provider:network_type": "flat", "provider:physical_network": "dc1"}
     vlan = {"provider:network_type": "vlan", "provider:physical_network": "dc1", "provider:segmentation_id": 7}
-    made = {
+    network_by_type = {
         "flat": client.network("flat", **flat),
         "vlan": client.network("vlan", **vlan),
         "nat": client.network("nat"),
     }
-    for number, network in enumerate(made.values()):
+    for number, network in enumerate(network_by_type.values()):
         subnet = {"network_id": network, "ip_version": 4, "cidr": f"10.{number}.0.0/24"}
         client("POST", "/network/v2.0/subnets", subnet=subnet)
-    return made
+    return network_by_type
 
 
 @pytest.fixture
@@ -105,8 +105,8 @@ def bridges(cluster: Cluster, client: Client) -> Iterator[Any]:
     def set_bridges(host: str, **segments: str) -> None:
         there = {segment.replace("_", "."): bridge for segment, bridge in segments.items()}
         cluster.confs_of_computes[host].set_override("bridge_mappings", there, "networks")
-        wanted = {trait_of(segment) for segment in there}
-        wait_for(f"the traits of {host}", lambda: provider_traits(host) == wanted)
+        expected_traits = {trait_of(segment) for segment in there}
+        wait_for(f"the traits of {host}", lambda: provider_traits(host) == expected_traits)
 
     yield set_bridges
     for host in HOSTS:
@@ -177,8 +177,8 @@ def test_an_unshelved_server_goes_where_its_networks_are(
     action = f"/v2.1/servers/{server['id']}/action"
 
     def status(wanted: str) -> Any:
-        found = client("GET", f"/v2.1/servers/{server['id']}")["server"]
-        return found if found["status"] == wanted and found["OS-EXT-STS:task_state"] is None else None
+        server_view = client("GET", f"/v2.1/servers/{server['id']}")["server"]
+        return server_view if server_view["status"] == wanted and server_view["OS-EXT-STS:task_state"] is None else None
 
     client("POST", action, shelve=None)
     wait_for("it is shelved", lambda: status("SHELVED_OFFLOADED"))

@@ -38,9 +38,9 @@ class Api:
 
     def create(self, flavor: Flavor, image: str, **more: Any) -> str:
         server = {"name": "vm", "flavorRef": flavor.flavorid, "imageRef": image, **more}
-        status, made = self.ask("POST", "/v2.1/servers", json={"server": server})
-        assert status == 202, made
-        return str(made["server"]["id"])
+        status, created = self.ask("POST", "/v2.1/servers", json={"server": server})
+        assert status == 202, created
+        return str(created["server"]["id"])
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +62,9 @@ def ended(cluster: Cluster, uuid: str) -> Instance:
             instance = session.scalars(select(Instance).where(Instance.uuid == uuid)).one()
             return instance if instance.task_state is None else None
 
-    found = wait_for(uuid, look)
-    assert found is not None
-    return found
+    server_view = wait_for(uuid, look)
+    assert server_view is not None
+    return server_view
 
 
 def test_a_required_trait_takes_a_boot_to_the_host_that_has_it(cluster: Cluster) -> None:
@@ -102,10 +102,10 @@ def test_hardware_that_no_host_has_is_a_reason_and_no_failed_build(cluster: Clus
 def test_a_zone_keeps_a_boot_to_the_hosts_of_its_aggregates(cluster: Cluster) -> None:
     api = Api(cluster.url)
     aggregate = {"name": "n", "availability_zone": "north"}
-    status, made = api.ask("POST", "/v2.1/os-aggregates", json={"aggregate": aggregate})
-    assert status == 200, made
+    status, created = api.ask("POST", "/v2.1/os-aggregates", json={"aggregate": aggregate})
+    assert status == 200, created
     body = {"add_host": {"host": "c"}}
-    assert api.ask("POST", f"/v2.1/os-aggregates/{made['aggregate']['id']}/action", json=body)[0] == 200
+    assert api.ask("POST", f"/v2.1/os-aggregates/{created['aggregate']['id']}/action", json=body)[0] == 200
     image = api.image()
     for _ in range(2):
         uuid = api.create(PLAIN, image, availability_zone="north")

@@ -86,7 +86,7 @@ def test_a_process_shows_every_series_that_the_document_names(standalone: Proces
     text = standalone.figures()
     shown = set(re.findall(r"^# TYPE (minova_\w+) ", text, re.MULTILINE))
     named = set(re.findall(r"^\| `(minova_\w+)", DOCUMENT.read_text(), re.MULTILINE))
-    assert shown - {one for one in shown if one.endswith("_created")} == named
+    assert shown - {metric_name for metric_name in shown if metric_name.endswith("_created")} == named
     assert re.search(r'minova_audit_seconds_count\{result="ok"\} [1-9]', text)
     assert re.search(r'minova_rpc_seconds_count\{method="audit_node",result="ok",side="server"\} 1', text)
     assert "process_resident_memory_bytes" in text

@@ -191,15 +191,15 @@ def test_bug_a_field_that_an_older_conductor_would_drop_in_silence_is_of_a_later
 
 
 def test_a_service_that_is_too_old_is_not_asked_again_because_there_is_another_way() -> None:
-    asked = []
+    calls = []
 
     def ask() -> None:
-        asked.append(1)
+        calls.append(1)
         raise errors.PeerTooOld("claim_instances needs conductor 1.6")
 
     with pytest.raises(errors.PeerTooOld):
         retry_call("claim_instances", ask, seconds=600.0, wait=lambda seconds: False)
-    assert len(asked) == 1
+    assert len(calls) == 1
 
 
 def _break(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:

@@ -43,9 +43,9 @@ def test_what_an_earlier_release_left_open_is_closed(tmp_path: Path) -> None:
 
 def test_a_folder_for_all_users_and_the_target_of_a_link_keep_their_modes(tmp_path: Path) -> None:
     shared, target = tmp_path / "shared", tmp_path / "target"
-    for folder, wanted in ((shared, 0o1777), (target, 0o755)):
+    for folder, folder_mode in ((shared, 0o1777), (target, 0o755)):
         folder.mkdir()
-        folder.chmod(wanted)
+        folder.chmod(folder_mode)
     (tmp_path / "link").symlink_to(target)
     private_files.close_to_others([shared, tmp_path / "link"])
     assert (mode(shared), mode(target)) == (0o1777, 0o755)

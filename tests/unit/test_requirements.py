@@ -141,7 +141,7 @@ def imports() -> Any:
 def imported_by(imports: Any, role: str) -> AbstractSet[str]:
     """The distributions that the code of a role imports."""
     modules = {module for entry in ENTRIES[role] for module in (entry, *imports.find_descendants(entry))}
-    reached = modules | {found for module in modules for found in imports.find_upstream_modules(module)}
+    reached = modules | {imported for module in modules for imported in imports.find_upstream_modules(module)}
     names = {module.partition(".")[0] for module in reached} - sys.stdlib_module_names - {"minova"}
     distributions = metadata.packages_distributions()
     return {canonicalize_name(distributions[name][0]) for name in names} - OWN_EXTRA
@@ -166,4 +166,4 @@ def test_a_package_has_the_same_bounds_in_every_extra() -> None:
     bounds: dict[str, set[str]] = {}
     for requirement in lock.declared((*lock.RUNTIME, "test")):
         bounds.setdefault(canonicalize_name(requirement.name), set()).add(str(requirement.specifier))
-    assert {name: found for name, found in bounds.items() if len(found) > 1} == {}
+    assert {name: bounds_of_name for name, bounds_of_name in bounds.items() if len(bounds_of_name) > 1} == {}

@@ -107,13 +107,13 @@ def test_alone(): assert not LEFT
 def test_parameter(value): assert times("parameter") > 1
 def test_good(): assert times("good") == 1
 """
-    found = run(tmp_path, tests, *words)
-    assert found.code == 0, found.said
-    assert sorted(found.names) == ["test_after", "test_alone", "test_before", "test_module"], found.said
-    assert "FLAKY test_suite.py::test_parameter[a::b [c]]\n" in found.flaky
-    assert re.fullmatch(r"=+ 7 passed, 6 rerun in .*", found.closing_line), found.said
-    assert "FLAKY test_suite.py::test_before\n" in found.said
-    assert "AssertionError: in the fixture" in found.flaky
+    outcome = run(tmp_path, tests, *words)
+    assert outcome.code == 0, outcome.said
+    assert sorted(outcome.names) == ["test_after", "test_alone", "test_before", "test_module"], outcome.said
+    assert "FLAKY test_suite.py::test_parameter[a::b [c]]\n" in outcome.flaky
+    assert re.fullmatch(r"=+ 7 passed, 6 rerun in .*", outcome.closing_line), outcome.said
+    assert "FLAKY test_suite.py::test_before\n" in outcome.said
+    assert "AssertionError: in the fixture" in outcome.flaky
     assert (count(tmp_path, "before"), count(tmp_path, "good")) == (3, 1)
 
 
@@ -130,13 +130,13 @@ def test_first_traceback_is_kept_and_a_new_run_begins_a_new_file(tmp_path: Path)
 
 
 def test_what_fails_three_times_is_red(tmp_path: Path) -> None:
-    found = run(tmp_path, FAILS_ALWAYS + FLAKY_CALL)
-    assert (found.code, found.names) == (1, ["test_call"]), found.said
+    outcome = run(tmp_path, FAILS_ALWAYS + FLAKY_CALL)
+    assert (outcome.code, outcome.names) == (1, ["test_call"]), outcome.said
     assert count(tmp_path, "always") == 3
-    assert re.fullmatch(r"=+ 1 failed, 1 passed, 1 rerun in .*", found.closing_line)
-    assert "- Run 3, alone -" in found.said
+    assert re.fullmatch(r"=+ 1 failed, 1 passed, 1 rerun in .*", outcome.closing_line)
+    assert "- Run 3, alone -" in outcome.said
     # Whatever reads the output finds one closing line.
-    assert len(re.findall(r"^=+ .* in [\d.]+s =+$", found.said, re.MULTILINE)) == 1
+    assert len(re.findall(r"^=+ .* in [\d.]+s =+$", outcome.said, re.MULTILINE)) == 1
 
 
 def test_skipped_or_unknown_the_second_time_has_not_passed(tmp_path: Path) -> None:
@@ -148,9 +148,9 @@ def test_skipped():
     if times("skipped") > 1: pytest.skip()
     assert False
 """
-    found = run(tmp_path, tests)
-    assert (found.code, found.flaky) == (1, ""), found.said
-    assert re.fullmatch(r"=+ 2 failed in .*", found.closing_line)
+    outcome = run(tmp_path, tests)
+    assert (outcome.code, outcome.flaky) == (1, ""), outcome.said
+    assert re.fullmatch(r"=+ 2 failed in .*", outcome.closing_line)
 
 
 def test_more_flaky_tests_than_the_limit_are_red(tmp_path: Path) -> None:
@@ -159,11 +159,11 @@ def test_more_flaky_tests_than_the_limit_are_red(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [{numbers}])
 def test_number(number): assert times(number) > 1
 """
-    found = run(tmp_path, tests)
-    assert found.code == 1, found.said
-    assert found.flaky.count("FLAKY test_suite.py::test_number[") == MOST_FLAKY + 1
-    assert f"{MOST_FLAKY + 1} tests are flaky" in found.said
-    assert re.fullmatch(rf"=+ {MOST_FLAKY + 1} failed in .*", found.closing_line)
+    outcome = run(tmp_path, tests)
+    assert outcome.code == 1, outcome.said
+    assert outcome.flaky.count("FLAKY test_suite.py::test_number[") == MOST_FLAKY + 1
+    assert f"{MOST_FLAKY + 1} tests are flaky" in outcome.said
+    assert re.fullmatch(rf"=+ {MOST_FLAKY + 1} failed in .*", outcome.closing_line)
 
 
 MANY = f"""
@@ -189,10 +189,10 @@ def test_last(): pass
 def test_a_run_that_cannot_become_green_runs_nothing_again(
     tmp_path: Path, tests: str, words: tuple[str, ...], reason: str
 ) -> None:
-    found = run(tmp_path, tests, *words)
-    assert (found.code != 0, found.flaky) == (True, ""), found.said
-    assert reason in found.said
-    assert "again, alone" not in found.said
+    outcome = run(tmp_path, tests, *words)
+    assert (outcome.code != 0, outcome.flaky) == (True, ""), outcome.said
+    assert reason in outcome.said
+    assert "again, alone" not in outcome.said
 
 
 def test_a_worker_that_crashes_once_is_replaced_and_its_test_is_flaky(tmp_path: Path) -> None:
@@ -204,8 +204,8 @@ def test_crash():
     if times("crash") == 1: os._exit(1)
 def test_two(): times("two")
 """
-    found = run(tmp_path, tests, "--numprocesses=2")
-    assert (found.code, found.names) == (0, ["test_crash"]), found.said
-    assert "crashed while running" in found.flaky
-    assert re.fullmatch(r"=+ 3 passed, 1 rerun in .*", found.closing_line)
+    outcome = run(tmp_path, tests, "--numprocesses=2")
+    assert (outcome.code, outcome.names) == (0, ["test_crash"]), outcome.said
+    assert "crashed while running" in outcome.flaky
+    assert re.fullmatch(r"=+ 3 passed, 1 rerun in .*", outcome.closing_line)
     assert [count(tmp_path, name) for name in ("one", "crash", "two")] == [1, 2, 1]

@@ -48,5 +48,7 @@ def test_a_read_is_found() -> None:
 
 def test_context_has_one_field_of_rights() -> None:
     """A new one belongs into RIGHTS."""
-    known = {"request_id", "user_id", "project_id", "process", "sender", "cloud", "message"}
-    assert set(RequestContext.__struct_fields__) - known == RIGHTS & set(RequestContext.__struct_fields__)
+    fields_without_rights = {"request_id", "user_id", "project_id", "process", "sender", "cloud", "message"}
+    assert set(RequestContext.__struct_fields__) - fields_without_rights == RIGHTS & set(
+        RequestContext.__struct_fields__
+    )

@@ -128,8 +128,8 @@ class Cloud:
         assert status == 201, image
         if data is not None:
             assert self.upload(image["id"], data)[0] == 204
-        made: Json = self.get(f"/v2/images/{image['id']}")
-        return made
+        image_view: Json = self.get(f"/v2/images/{image['id']}")
+        return image_view
 
     def upload(self, image_id: str, data: bytes, **headers: str) -> tuple[int, Any]:
         return self.ask(
@@ -144,19 +144,19 @@ class Cloud:
         server = {"name": name, "flavorRef": self._flavor["id"], "imageRef": self._image["id"], **more}
         status, answer = self.ask("POST", "/v2.1/servers", {"server": server}, headers=headers)
         assert status == 202, answer
-        made: Json = answer.get("server", answer)
-        return made
+        created: Json = answer.get("server", answer)
+        return created
 
     def with_catalogue(self) -> "Cloud":
         """A flavor and an image, which `make_server` takes. Of a cloud in a file they are copied: it must have no others, nor quotas."""
         if not self._has_file:
             self._flavor, self._image = self.make_flavor(), self.make_image()
             return self
-        made = _catalogue()
-        self._flavor, self._image = dict(made.flavor), dict(made.image)
-        add_rows(self.url, made.rows)
+        catalogue = _catalogue()
+        self._flavor, self._image = dict(catalogue.flavor), dict(catalogue.image)
+        add_rows(self.url, catalogue.rows)
         self.images.mkdir(exist_ok=True)
-        (self.images / str(made.image["id"])).write_bytes(made.data)
+        (self.images / str(catalogue.image["id"])).write_bytes(catalogue.data)
         return self
 
     @property

@@ -231,11 +231,11 @@ def test_bug_changes_were_refused_that_were_done(tmp_path: Path, does: bool, mon
         status, answer = alarmed.cloud.ask("POST", path, body)
         assert status == (created if does else 503), (path, answer)
         listed = alarmed.cloud.get(path)
-        ids = {one["id"] for one in next(iter(listed.values()))}
+        ids = {resource["id"] for resource in next(iter(listed.values()))}
         assert not does or next(iter(answer.values()))["id"] in ids
     port = alarmed.cloud.get("/network/v2.0/ports")["ports"]
     for path, removed in (
-        *((f"/network/v2.0/ports/{one['id']}", 204) for one in port),
+        *((f"/network/v2.0/ports/{listed_port['id']}", 204) for listed_port in port),
         (f"/network/v2.0/networks/{kept.id}", 204),
         (f"/v2.1/servers/{server}", 204),
     ):

@@ -75,10 +75,10 @@ def test_bug_a_port_without_what_an_older_conductor_does_not_know(
 ) -> None:
     blue = network(cloud)
     beside(cloud, "1.8")
-    made = port(cloud, blue)
+    new_port = port(cloud, blue)
     for method, path, body in (
         ("POST", "/network/v2.0/ports", {"network_id": blue["id"]}),
-        ("PUT", f"/network/v2.0/ports/{made['id']}", {}),
+        ("PUT", f"/network/v2.0/ports/{new_port['id']}", {}),
     ):
         status, answer = cloud.ask(method, path, {"port": body | given})
         assert status == 503, answer

@@ -92,8 +92,8 @@ def made(cloud: Cloud, method: str, path: str, body: Json) -> None:
 
 def plain(document: Json) -> Json:
     """As it comes out of JSON."""
-    made: Json = json.loads(json.dumps(document))
-    return made
+    copied: Json = json.loads(json.dumps(document))
+    return copied
 
 
 def schema_of(document: Json, route: Route) -> Json | None:
@@ -139,14 +139,14 @@ def test_answers_match_their_description_at_every_microversion(
         before = schemas.get((version[0], version[1] - 1))
         if schema is None or (schema == before and number % PART):
             continue
-        asked = path
+        filled_path = path
         if "hypervisor_id" in route.path:
             shown = "a.node" if "search" in path or "servers" in path else hypervisor_id(filled, version)
-            asked = route.path.replace("{hypervisor_id}", shown)
-        answer = filled.get(asked, headers={"OpenStack-API-Version": f"compute {text(version)}"})
+            filled_path = route.path.replace("{hypervisor_id}", shown)
+        answer = filled.get(filled_path, headers={"OpenStack-API-Version": f"compute {text(version)}"})
         validator = Draft202012Validator(schema)
         errors = [f"{error.json_path}: {error.message[:200]}" for error in validator.iter_errors(answer)]
-        assert errors == [], f"{asked} at {text(version)}"
+        assert errors == [], f"{filled_path} at {text(version)}"
 
 
 def hypervisor_id(cloud: Cloud, version: Version) -> str:
@@ -203,8 +203,10 @@ def checked(cloud: Cloud, document: Json, method: str, path: str, body: Json | N
     assert status < 300, answer
     response = document["paths"][path][method.lower()]["responses"][str(status)]
     schema = response["content"]["application/json"]["schema"] | {"components": document["components"]}
-    found = [f"{error.json_path}: {error.message[:200]}" for error in Draft202012Validator(schema).iter_errors(answer)]
-    assert found == [], f"{method} {path}"
+    schema_errors = [
+        f"{error.json_path}: {error.message[:200]}" for error in Draft202012Validator(schema).iter_errors(answer)
+    ]
+    assert schema_errors == [], f"{method} {path}"
     return answer
 
 
@@ -212,7 +214,7 @@ def test_answers_of_the_network_api_match_their_description(cloud: Cloud) -> Non
     """What is created, shown, listed and changed, whole and with `fields`; an administrator is shown every property."""
     document = plain(describe())
     root = "/network/v2.0"
-    made: Json = {}
+    created: Json = {}
     for name, body in (
         ("network", {}),
         ("subnet", {"ip_version": 4, "cidr": "10.1.0.0/24", "dns_nameservers": ["9.9.9.9"]}),
@@ -221,17 +223,17 @@ def test_answers_of_the_network_api_match_their_description(cloud: Cloud) -> Non
         ("security_group_rule", {"direction": "ingress", "protocol": "tcp"}),
     ):
         parents = {"subnet": "network", "port": "network", "security_group_rule": "security_group"}
-        parent = {f"{parents[name]}_id": made[parents[name]]["id"]} if name in parents else {}
+        parent = {f"{parents[name]}_id": created[parents[name]]["id"]} if name in parents else {}
         many = f"{root}/{name.replace('_', '-')}s"
-        made[name] = checked(cloud, document, "POST", many, {name: {**body, **parent}})[name]
-        one, key = f"{many}/{{{name}_id}}", {f"{name}_id": made[name]["id"]}
-        shown = checked(cloud, document, "GET", one, **key)[name]
+        created[name] = checked(cloud, document, "POST", many, {name: {**body, **parent}})[name]
+        resource_path, key = f"{many}/{{{name}_id}}", {f"{name}_id": created[name]["id"]}
+        shown = checked(cloud, document, "GET", resource_path, **key)[name]
         assert shown.keys() == document["components"]["schemas"][OF_NETWORK[name]]["properties"].keys()
         assert checked(cloud, document, "GET", many)[f"{name}s"]
         if name != "security_group_rule":
-            checked(cloud, document, "PUT", one, {name: {"description": "d"}}, **key)
-        status, few = cloud.ask("GET", f"{one.format(**key)}?fields=id")
-        assert (status, few) == (200, {name: {"id": made[name]["id"]}})
+            checked(cloud, document, "PUT", resource_path, {name: {"description": "d"}}, **key)
+        status, few = cloud.ask("GET", f"{resource_path.format(**key)}?fields=id")
+        assert (status, few) == (200, {name: {"id": created[name]["id"]}})
     page = cloud.get(f"{root}/security-groups?limit=1")
     schema = document["paths"][f"{root}/security-groups"]["get"]["responses"]["200"]["content"]["application/json"]
     Draft202012Validator({**schema["schema"], "components": document["components"]}).validate(page)
@@ -254,15 +256,15 @@ def test_limits_and_extensions_of_the_network_api_match_their_description(cloud:
 
 def test_answers_of_the_image_api_match_their_description(cloud: Cloud) -> None:
     document = plain(describe())
-    many, one = "/v2/images", "/v2/images/{image_id}"
+    many, image_path = "/v2/images", "/v2/images/{image_id}"
     body = {"name": "guest", "disk_format": "raw", "container_format": "bare", "os_distro": "debian"}
     image = checked(cloud, document, "POST", many, body)["id"]
-    assert checked(cloud, document, "GET", one, image_id=image)["os_distro"] == "debian", "queued"
+    assert checked(cloud, document, "GET", image_path, image_id=image)["os_distro"] == "debian", "queued"
     assert cloud.upload(image, b"\0" * 1024)[0] == 204
-    assert checked(cloud, document, "GET", one, image_id=image)["size"] == 1024
+    assert checked(cloud, document, "GET", image_path, image_id=image)["size"] == 1024
     cloud.make_image("other")
     assert len(checked(cloud, document, "GET", many)["images"]) == 2
-    members = f"{one}/members"
+    members = f"{image_path}/members"
     checked(cloud, document, "POST", members, {"member": "friends"}, image_id=image)
     assert checked(cloud, document, "GET", members, image_id=image)["members"]
     member = f"{members}/{{member_id}}"

@@ -66,8 +66,8 @@ def test_words_of_commands_and_options_are_completed(shell: Shell) -> None:
 
 
 def test_after_a_command_files_are_offered(shell: Shell) -> None:
-    found = shell.completes("minova image create scr")
-    assert found in (["script"], ["FILES"])
+    completions = shell.completes("minova image create scr")
+    assert completions in (["script"], ["FILES"])
 
 
 def test_unknown_shell_is_wrong_usage(cli_without_api: Cli) -> None:

@@ -17,16 +17,20 @@ JSON = ("-f", "json")
 def test_an_aggregate_by_name_and_id(cloud: Cloud, minova: Cli) -> None:
     for host in ("h1", "h2"):
         add_host(cloud, host)
-    made = json_output(minova("aggregate", "create", "fast", "--zone", "north", "--property", "disk=ssd", *JSON))
-    assert (made["availability_zone"], made["hosts"], made["properties"]) == ("north", [], {"disk": "ssd"})
+    aggregate = json_output(minova("aggregate", "create", "fast", "--zone", "north", "--property", "disk=ssd", *JSON))
+    assert (aggregate["availability_zone"], aggregate["hosts"], aggregate["properties"]) == (
+        "north",
+        [],
+        {"disk": "ssd"},
+    )
     succeed(minova("aggregate", "add", "host", "fast", "h1"))
-    assert json_output(minova("aggregate", "add", "host", str(made["id"]), "h2", *JSON))["hosts"] == ["h1", "h2"]
+    assert json_output(minova("aggregate", "add", "host", str(aggregate["id"]), "h2", *JSON))["hosts"] == ["h1", "h2"]
     assert json_output(minova("aggregate", "remove", "host", "fast", "h2", *JSON))["hosts"] == ["h1"]
     succeed(minova("aggregate", "set", "fast", "--name", "faster", "--property", "net=10G", "--property", "a=b"))
     succeed(minova("aggregate", "unset", "faster", "--property", "disk", "--property", "a"))
     (row,) = json_output(minova("aggregate", "list", *JSON))
     assert row == {
-        "ID": made["id"],
+        "ID": aggregate["id"],
         "Name": "faster",
         "Availability Zone": "north",
         "Hosts": ["h1"],
@@ -80,15 +84,19 @@ def test_zones(cloud: Cloud, minova: Cli) -> None:
 
 def test_a_server_group_and_its_servers(cloud: Cloud, stocked: Cli) -> None:
     words = ("--policy", "anti-affinity", "--max-server-per-host", "2", *JSON)
-    made = json_output(stocked("server", "group", "create", "web", *words))
-    assert (made["policy"], made["rules"], made["members"]) == ("anti-affinity", {"max_server_per_host": 2}, [])
+    server_group = json_output(stocked("server", "group", "create", "web", *words))
+    assert (server_group["policy"], server_group["rules"], server_group["members"]) == (
+        "anti-affinity",
+        {"max_server_per_host": 2},
+        [],
+    )
     members = []
-    for group in (("--group", "web"), ("--group", made["id"]), ("--hint", "group=web")):
+    for group in (("--group", "web"), ("--group", server_group["id"]), ("--hint", "group=web")):
         members.append(json_output(stocked(*CREATE, *group, "--hint", "a=b", *JSON))["id"])
-        assert cloud.conductor.requests[-1].scheduler_hints == {"a": "b", "group": made["id"]}
+        assert cloud.conductor.requests[-1].scheduler_hints == {"a": "b", "group": server_group["id"]}
     assert json_output(stocked("server", "group", "list", "--all-projects", "--long", *JSON)) == [
         {
-            "ID": made["id"],
+            "ID": server_group["id"],
             "Name": "web",
             "Policy": "anti-affinity",
             "Rules": {"max_server_per_host": 2},
@@ -97,10 +105,13 @@ def test_a_server_group_and_its_servers(cloud: Cloud, stocked: Cli) -> None:
             "User ID": "admin",
         }
     ]
-    assert json_output(stocked("server", "group", "show", made["id"], *JSON)) == {**made, "members": members}
+    assert json_output(stocked("server", "group", "show", server_group["id"], *JSON)) == {
+        **server_group,
+        "members": members,
+    }
     succeed(stocked("server", "group", "create", "web"))
     assert "2 server groups have the name 'web'" in stocked("server", "group", "delete", "web").err
-    succeed(stocked("server", "group", "delete", made["id"]))
+    succeed(stocked("server", "group", "delete", server_group["id"]))
     succeed(stocked("server", "group", "delete", "web"))
     assert json_output(stocked("server", "group", "list", *JSON)) == []
 
@@ -142,8 +153,8 @@ def test_more_groups_than_a_page_has(cloud: Cloud, minova: Cli) -> None:
 
 
 def test_description_of_a_flavor(minova: Cli) -> None:
-    made = json_output(minova("flavor", "create", "said", "--description", "for the shop", *JSON))
-    assert made["description"] == "for the shop"
+    flavor = json_output(minova("flavor", "create", "said", "--description", "for the shop", *JSON))
+    assert flavor["description"] == "for the shop"
     succeed(minova("flavor", "set", "said", "--description", "for all"))
     assert json_output(minova("flavor", "show", "said", *JSON))["description"] == "for all"
     assert minova("flavor", "set", "said").code == 2

@@ -141,8 +141,8 @@ def test_a_guest_of_two_cells_with_pinned_cpus(cells: Cluster, cli_without_api: 
         ("2", "8"),
         ("3", "9"),
     ]
-    assert [one.get("nodeset") for one in domain.findall("numatune/memnode")] == ["0", "1"]
-    assert [(one.get("cpus"), one.get("memory")) for one in domain.findall("cpu/numa/cell")] == [
+    assert [memnode.get("nodeset") for memnode in domain.findall("numatune/memnode")] == ["0", "1"]
+    assert [(cell.get("cpus"), cell.get("memory")) for cell in domain.findall("cpu/numa/cell")] == [
         ("0-1", "262144"),
         ("2-3", "262144"),
     ]
@@ -168,7 +168,7 @@ def test_virtual_functions_and_their_card_exclude_each_other(
     server = boot(minova, "vfs", pci_passthrough__alias="vf:2")
     assert server["status"] == "ACTIVE", server
     sources = domain_of(devices, server).findall("devices/hostdev/source/address")
-    assert [(one.get("bus"), one.get("slot"), one.get("function")) for one in sources] == [
+    assert [(source.get("bus"), source.get("slot"), source.get("function")) for source in sources] == [
         ("0x0a", "0x02", "0x0"),
         ("0x0a", "0x02", "0x1"),
     ]

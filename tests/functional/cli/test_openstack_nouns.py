@@ -141,8 +141,8 @@ def test_pages_of_hypervisors(minova: Cli, cloud: Cloud) -> None:
 
 def test_rules_and_pages_of_server_groups(minova: Cli, cloud: Cloud) -> None:
     words = ("--policy", "anti-affinity", "--rule", "max_server_per_host=2")
-    made = json_output(minova("server", "group", "create", "g0", *words, *JSON))
-    assert made["rules"] == {"max_server_per_host": 2}
+    server_group = json_output(minova("server", "group", "create", "g0", *words, *JSON))
+    assert server_group["rules"] == {"max_server_per_host": 2}
     refused = minova("server", "group", "create", "x", "--policy", "anti-affinity", "--rule", "colour=red")
     assert (refused.code, "colour" in refused.err) == (1, True)
     for name in ("g1", "g2", "g3"):

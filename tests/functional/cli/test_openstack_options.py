@@ -32,9 +32,9 @@ def three(stocked: Cli, cloud: Cloud, disk: Path) -> Cli:
     succeed(stocked(*CREATE, "plain", "--flavor", "tiny"))
     succeed(stocked("server", "create", "other", "--flavor", "big", "--image", "second", "--tag", "red"))
     succeed(stocked(*CREATE, "foreign", "--flavor", "tiny"))
-    known = ids(stocked)
-    for name in known:
-        cloud.conductor.edit(known[name], vm_state="active", task_state=None, power_state=1)
+    id_by_name = ids(stocked)
+    for name in id_by_name:
+        cloud.conductor.edit(id_by_name[name], vm_state="active", task_state=None, power_state=1)
     changed = {
         "config_drive": True,
         "vm_state": "stopped",
@@ -48,8 +48,8 @@ def three(stocked: Cli, cloud: Cloud, disk: Path) -> Cli:
         "reservation_id": "r-other",
         "updated_at": now() + timedelta(days=2),
     }
-    cloud.conductor.edit(known["other"], **changed)
-    cloud.conductor.edit(known["foreign"], project_id="theirs")
+    cloud.conductor.edit(id_by_name["other"], **changed)
+    cloud.conductor.edit(id_by_name["foreign"], project_id="theirs")
     return stocked
 
 
@@ -83,22 +83,22 @@ MEETS = {
 
 
 def test_each_filter_leaves_the_server_that_meets_it(three: Cli) -> None:
-    wanted = {words: {name} for name, filters in MEETS.items() for words in filters}
-    assert {words: names(three, *words) for words in wanted} == wanted
+    expected = {words: {name} for name, filters in MEETS.items() for words in filters}
+    assert {words: names(three, *words) for words in expected} == expected
 
 
 def test_servers_of_other_projects_and_deleted_ones(three: Cli, cloud: Cloud) -> None:
-    known = ids(three, "--all-projects")
-    assert known.keys() == {"plain", "other", "foreign"}
+    id_by_name = ids(three, "--all-projects")
+    assert id_by_name.keys() == {"plain", "other", "foreign"}
     assert names(three) == {"plain", "other"}
     assert names(three, "--project", "theirs") == {"foreign"}
     assert names(three, "--project", "theirs", "--marker", "foreign") == set()
-    assert names(three, "--instance-name", known["plain"]) == {"plain"}
+    assert names(three, "--instance-name", id_by_name["plain"]) == {"plain"}
     unknown = three("server", "stop", "foreign")
     assert (unknown.code, "There is no server with the name or ID 'foreign'" in unknown.err) == (1, True)
     succeed(three("server", "stop", "foreign", "--all-projects"))
-    assert [action[:2] for action in cloud.conductor.actions] == [(known["foreign"], "stop")]
-    cloud.conductor.edit(known["plain"], vm_state=VmState.DELETED, deleted_at=now())
+    assert [action[:2] for action in cloud.conductor.actions] == [(id_by_name["foreign"], "stop")]
+    cloud.conductor.edit(id_by_name["plain"], vm_state=VmState.DELETED, deleted_at=now())
     assert names(three, "--deleted") == {"plain"}
 
 

@@ -47,10 +47,14 @@ def test_a_server_from_its_creation_to_its_end(stocked: Cli) -> None:
 
 def test_server_has_what_its_command_line_says(stocked: Cli) -> None:
     words = ("--tag", "red", "--tag", "old", "--description", "of the shop", "--hostname", "web-1", "--host", "h2")
-    made = json_output(stocked("server", "create", "said", *TINY, *words, "--wait", "-f", "json"))
-    assert (made["OS-EXT-SRV-ATTR:host"], made["description"], made["hostname"]) == ("h2", "of the shop", "web-1")
-    assert sorted(made["tags"]) == ["old", "red"]
-    node = made["OS-EXT-SRV-ATTR:hypervisor_hostname"]
+    created = json_output(stocked("server", "create", "said", *TINY, *words, "--wait", "-f", "json"))
+    assert (created["OS-EXT-SRV-ATTR:host"], created["description"], created["hostname"]) == (
+        "h2",
+        "of the shop",
+        "web-1",
+    )
+    assert sorted(created["tags"]) == ["old", "red"]
+    node = created["OS-EXT-SRV-ATTR:hypervisor_hostname"]
     other = json_output(
         stocked("server", "create", "other", *TINY, "--hypervisor-hostname", node, "--wait", "-f", "json")
     )

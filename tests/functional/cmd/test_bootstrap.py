@@ -75,8 +75,8 @@ def test_bug_a_second_network_without_a_subnet_was_left(
     manage.run(["--config-file", str(conf), "db", "upgrade"])
     cloud = Cloud(tmp_path)
     try:
-        _, made = cloud.ask("POST", "/network/v2.0/networks", {"network": {"name": "own", "shared": True}})
-        own = made["network"]["id"]
+        _, created = cloud.ask("POST", "/network/v2.0/networks", {"network": {"name": "own", "shared": True}})
+        own = created["network"]["id"]
         subnet = {"network_id": own, "ip_version": 4, "cidr": "172.30.0.0/20"}
         assert cloud.ask("POST", "/network/v2.0/subnets", {"subnet": subnet})[0] == 201
         assert bootstrap(conf) == 0

@@ -36,19 +36,19 @@ def operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Operator:
 
 
 def test_types_are_listed_set_and_missed(operator: Operator, capsys: pytest.CaptureFixture[str]) -> None:
-    one, two = operator.uuids
-    assert operator.machine("list", one) == 3
-    assert capsys.readouterr().out == f"No machine type registered for instance {one}\n"
+    first, two = operator.uuids
+    assert operator.machine("list", first) == 3
+    assert capsys.readouterr().out == f"No machine type registered for instance {first}\n"
     assert operator.machine("list", ABSENT) == 2
     assert capsys.readouterr().err == f"Instance {ABSENT} could not be found.\n"
     assert operator.machine("list-unset") == 3
-    assert capsys.readouterr().out.split() == [one, two]
+    assert capsys.readouterr().out.split() == [first, two]
     operator.state("stopped")
-    assert operator.machine("update", one, "pc-q35-7.2") == 0
-    assert capsys.readouterr().out == f"Updated instance {one} machine type to pc-q35-7.2 (previously None)\n"
-    assert operator.machine("list", one) == 0
+    assert operator.machine("update", first, "pc-q35-7.2") == 0
+    assert capsys.readouterr().out == f"Updated instance {first} machine type to pc-q35-7.2 (previously None)\n"
+    assert operator.machine("list", first) == 0
     assert operator.machine("list") == 0
-    assert capsys.readouterr().out == f"pc-q35-7.2\n{one} pc-q35-7.2\n{two} -\n"
+    assert capsys.readouterr().out == f"pc-q35-7.2\n{first} pc-q35-7.2\n{two} -\n"
     assert operator.machine("update", "--force", two, "whatever") == 0
     capsys.readouterr()
     assert operator.machine("list-unset") == 0
@@ -68,10 +68,10 @@ def test_types_are_listed_set_and_missed(operator: Operator, capsys: pytest.Capt
 def test_what_cannot_be_is_refused(
     operator: Operator, capsys: pytest.CaptureFixture[str], vm_state: str, wanted: str, code: int, words: str
 ) -> None:
-    one = operator.uuids[0]
-    operator.machine("update", "--force", one, "pc-q35-7.2")
+    first = operator.uuids[0]
+    operator.machine("update", "--force", first, "pc-q35-7.2")
     operator.state(vm_state)
-    assert operator.machine("update", one, wanted) == code
+    assert operator.machine("update", first, wanted) == code
     assert words in capsys.readouterr().err
-    operator.machine("list", one)
+    operator.machine("list", first)
     assert capsys.readouterr().out.endswith((wanted if code == 0 else "pc-q35-7.2") + "\n")

@@ -80,8 +80,10 @@ def test_the_list(operator: Operator, db: Database) -> None:
     report(db)
     lines = operator.run("list", code=1).splitlines()
     assert lines[1].split("  ")[0:2] == ["guest", GUEST]
-    found = json.loads(operator.run("list", "--json", code=1))
-    assert [(one["kind"], one["id"], one["where"], one["name"], one["can_be_adopted"]) for one in found] == [
+    listed = json.loads(operator.run("list", "--json", code=1))
+    assert [
+        (thing["kind"], thing["id"], thing["where"], thing["name"], thing["can_be_adopted"]) for thing in listed
+    ] == [
         ("guest", GUEST, "a", "web", True),
         ("image", IMAGE, "api", "golden", True),
     ]
@@ -89,8 +91,8 @@ def test_the_list(operator: Operator, db: Database) -> None:
 
 def test_the_list_shows_what_an_adoption_would_write(operator: Operator, db: Database) -> None:
     report(db)
-    (found, _) = json.loads(operator.run("list", "--json", code=1))
-    shown = {name: found[name] for name in ("project_id", "user_id", "flavor", "image_id")}
+    (guest_view, _) = json.loads(operator.run("list", "--json", code=1))
+    shown = {name: guest_view[name] for name in ("project_id", "user_id", "flavor", "image_id")}
     assert shown == {"project_id": "demo", "user_id": "alice", "flavor": "m1", "image_id": IMAGE}
     guest = operator.run("list", code=1).splitlines()[1]
     for text in ("demo", "alice", "m1", IMAGE, "only by itself: there is no such flavor m1"):

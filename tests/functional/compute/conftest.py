@@ -17,6 +17,6 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def world(tables: Path, tmp_path: Path) -> Iterator[World]:
-    made = World(tmp_path / "world", tables)
-    yield made
-    made.close()
+    new_world = World(tmp_path / "world", tables)
+    yield new_world
+    new_world.close()

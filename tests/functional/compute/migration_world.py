@@ -251,16 +251,16 @@ class World:
 
     def violations(self) -> list[str]:
         """incremental usage = audited usage = the node's row = the sum over rows = allocations; nothing twice."""
-        found: list[str] = []
+        faults: list[str] = []
         for host in HOSTS:
             kept = self.tracker(host).node
             self.computes[host]._nodes.save(CTX)
             audited, row = self._audited(host)
-            found += differences(f"{host}: kept, audited", kept, audited)
-            found += differences(f"{host}: kept, row", kept, row)
-            found += self._sums(host, kept)
-            found += pinned_twice(host, kept)
-        return found
+            faults += differences(f"{host}: kept, audited", kept, audited)
+            faults += differences(f"{host}: kept, row", kept, row)
+            faults += self._sums(host, kept)
+            faults += pinned_twice(host, kept)
+        return faults
 
     def _audited(self, host: str) -> tuple[ComputeNode, ComputeNode]:
         """As an audit would find it now, and as its row is."""
@@ -286,21 +286,21 @@ class World:
             migration = self.moves.get(row.uuid)
             if migration is not None and migration.status != "accepted":
                 held += [side for side, on in _sides(migration, row.host) if on == host]
-        found = []
-        extra = sum(self.machines[host].overhead(one)[2] for one in held)
+        violations = []
+        extra = sum(self.machines[host].overhead(held_flavor)[2] for held_flavor in held)
         sums = {
-            "vcpus_used": sum(one.vcpus for one in held) + extra,
-            "memory_mb_used": 512 + sum(one.memory_mb for one in held),
-            "local_gb_used": sum(one.disk_gb for one in held),
+            "vcpus_used": sum(held_flavor.vcpus for held_flavor in held) + extra,
+            "memory_mb_used": 512 + sum(held_flavor.memory_mb for held_flavor in held),
+            "local_gb_used": sum(held_flavor.disk_gb for held_flavor in held),
         }
         for name, expected in sums.items():
             if getattr(kept, name) != expected:
-                found.append(f"{host}: {name} is {getattr(kept, name)}, the rows say {expected}")
+                violations.append(f"{host}: {name} is {getattr(kept, name)}, the rows say {expected}")
         allocated = self._allocated(kept.uuid)
         usage = {"VCPU": kept.vcpus_used - extra, "MEMORY_MB": kept.memory_mb_used - 512, "DISK_GB": kept.local_gb_used}
         if allocated != {name: amount for name, amount in usage.items() if amount}:
-            found.append(f"{host}: allocated {allocated}, used {usage}")
-        return found
+            violations.append(f"{host}: allocated {allocated}, used {usage}")
+        return violations
 
     def instances(self) -> Sequence[models.Instance]:
         with self.db.read() as session:
@@ -351,17 +351,17 @@ def differences(what: str, one: ComputeNode, other: ComputeNode) -> list[str]:
 
 def pinned_twice(host: str, node: ComputeNode) -> list[str]:
     """Pages and CPUs of a cell, devices with more than one owner among relatives."""
-    found = []
+    violations = []
     assert node.numa_topology is not None
     for cell in node.numa_topology.cells:
         if not cell.pinned_cpus <= cell.pcpuset:
-            found.append(f"{host}: pinned {sorted(cell.pinned_cpus)}")
+            violations.append(f"{host}: pinned {sorted(cell.pinned_cpus)}")
         # Guests that ask for no page size are counted in the smallest, and may overcommit it.
-        found += [f"{host}: {pages}" for pages in cell.mempages[1:] if not 0 <= pages.used <= pages.total]
+        violations += [f"{host}: {pages}" for pages in cell.mempages[1:] if not 0 <= pages.used <= pages.total]
         if cell.memory_usage < 0 or cell.cpu_usage < 0:
-            found.append(f"{host}: cell {cell.id} is negative")
+            violations.append(f"{host}: cell {cell.id} is negative")
     owners = {device.address: device.instance_uuid for device in node.pci_devices}
     card = owners.get("0000:0a:00.0")
     if card is not None and any(owner for address, owner in owners.items() if address != "0000:0a:00.0"):
-        found.append(f"{host}: the card and its functions are both taken")
-    return found
+        violations.append(f"{host}: the card and its functions are both taken")
+    return violations

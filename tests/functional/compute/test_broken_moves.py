@@ -21,8 +21,8 @@ def begin_move(
     uuid = world.boot(BY_NAME[before])
     (source,) = (row.host for row in world.instances() if row.uuid == uuid)
     dest = next(host for host in HOSTS if host != source)
-    wanted: Flavor = BY_NAME[after if kind is MigrationType.RESIZE else before]
-    assert world.move(uuid, kind, dest, wanted)
+    new_flavor: Flavor = BY_NAME[after if kind is MigrationType.RESIZE else before]
+    assert world.move(uuid, kind, dest, new_flavor)
     assert world.violations() == []
     return uuid, str(source), dest
 

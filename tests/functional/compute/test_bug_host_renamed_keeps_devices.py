@@ -94,9 +94,9 @@ def test_renamed_host_keeps_what_its_guests_hold(world: World, tmp_path: Path, n
 
 
 def tracked_node(world: World, host: str, node: str) -> ComputeNode:
-    found = world.computes[host]._nodes.tracker(node).node
-    assert found is not None
-    return found
+    node_row = world.computes[host]._nodes.tracker(node).node
+    assert node_row is not None
+    return node_row
 
 
 def test_host_that_is_up_is_not_renamed(world: World) -> None:

@@ -63,11 +63,11 @@ class Cloud(World):
         query = select(model.consumer_uuid, provider.name, model.resource_class, model.used).join(
             provider, provider.id == model.provider_id
         )
-        found: dict[str, Holding] = {}
+        holdings: dict[str, Holding] = {}
         with self.db.read() as session:
             for consumer, name, resource_class, amount in session.execute(query):
-                found.setdefault(consumer, {})[name, resource_class] = amount
-        return found
+                holdings.setdefault(consumer, {})[name, resource_class] = amount
+        return holdings
 
     def audit(self) -> None:
         for host in HOSTS:
@@ -164,7 +164,9 @@ def test_what_older_releases_added_is_taken_back(
         remedy = " ".join(f"{name}={amount}" for name, amount in sorted({**SIZE, **right}.items()))
         assert any(uuid in line and line.endswith(f"to hold {remedy}") for line in caplog.messages)
     else:
-        assert [(one.finding.kind, one.reason) for one in heal.fix(cloud.db)] == [(FindingKind.WRONG_AMOUNT, None)]
+        assert [(healed.finding.kind, healed.reason) for healed in heal.fix(cloud.db)] == [
+            (FindingKind.WRONG_AMOUNT, None)
+        ]
     assert cloud.held()[uuid] == {("b", name): amount for name, amount in {**SIZE, **right}.items()}
     cloud.audit()
     assert cloud.findings() == []
@@ -250,13 +252,13 @@ def test_no_audit_finds_anything_in_what_the_scheduler_claimed(tables: Path, ste
     with tempfile.TemporaryDirectory() as folder:
         cloud = Cloud(Path(folder) / "world", tables)
         try:
-            for wanted, kind, other, dest, ends in steps:
-                uuid = cloud.boot(wanted)
+            for first_flavor, kind, other, dest, ends in steps:
+                uuid = cloud.boot(first_flavor)
                 _stands(cloud)
                 (at,) = {row.host for row in cloud.instances() if row.uuid == uuid}
                 if kind is None or at is None or (kind is MigrationType.EVACUATION and dest == at):
                     continue
-                target = other if kind is MigrationType.RESIZE else wanted
+                target = other if kind is MigrationType.RESIZE else first_flavor
                 if not cloud.move(uuid, kind, dest, target):
                     continue
                 _stands(cloud)

@@ -72,13 +72,13 @@ def test_a_new_node_begins_with_the_initial_ratios(cloud: Unset) -> None:
 def test_ratios_set_through_placement_stay(cloud: Unset) -> None:
     cloud.set_ratio("VCPU", 16.0)
     cloud.set_ratio("MEMORY_MB", 1.5)
-    wanted = {"VCPU": 16.0, "MEMORY_MB": 1.5, "DISK_GB": 1.0}
+    expected = {"VCPU": 16.0, "MEMORY_MB": 1.5, "DISK_GB": 1.0}
     for _ in range(2):
         cloud.audit()
         # The row as well: CoreFilter and the limits of cells read it.
-        assert cloud.ratios() == (wanted, wanted)
+        assert cloud.ratios() == (expected, expected)
     cloud.start("a")
-    assert cloud.ratios() == (wanted, wanted)
+    assert cloud.ratios() == (expected, expected)
 
 
 def test_what_is_reserved_is_still_the_compute_s(cloud: Unset) -> None:

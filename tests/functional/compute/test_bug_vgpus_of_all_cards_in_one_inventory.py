@@ -63,8 +63,8 @@ class Cloud(World):
         model, provider = models.Allocation, models.ResourceProvider
         query = select(provider.name, model.used).join(provider, provider.id == model.provider_id)
         with self.db.read() as session:
-            found = session.execute(query.where(model.consumer_uuid == uuid, model.resource_class == "VGPU"))
-            return {row[0]: row[1] for row in found}
+            rows = session.execute(query.where(model.consumer_uuid == uuid, model.resource_class == "VGPU"))
+            return {row[0]: row[1] for row in rows}
 
     def create(self, count: int, wanted: Any = GPU) -> list[str]:
         request = CreateServers(name="vm", flavor=wanted, image=IMAGE, min_count=count, max_count=count)

@@ -73,7 +73,7 @@ def test_that_a_used_device_is_gone_is_told_once(world: World, caplog: pytest.Lo
     ((address, _),) = [item for item in audited(world, host).items() if item[1][1] == uuid]
     caplog.clear()
     # A device without a user is no loss.
-    free = next(one for one in (f"{VF}0", f"{VF}1") if one != address)
+    free = next(candidate for candidate in (f"{VF}0", f"{VF}1") if candidate != address)
     world.machines[host].gone = frozenset({address, free})
     for _ in range(3):
         world.computes[host].update_available_resource()

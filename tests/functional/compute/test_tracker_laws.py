@@ -122,9 +122,9 @@ class Life(RuleBasedStateMachine):
 
 @pytest.mark.timeout(0)
 def test_usage_is_the_same_wherever_it_is_written_down(tables: Path) -> None:
-    made = type("LifeHere", (Life,), {"tables": tables})
+    life_class = type("LifeHere", (Life,), {"tables": tables})
     run_state_machine_as_test(
-        made,
+        life_class,
         settings=settings(
             max_examples=SEQUENCES,
             stateful_step_count=15,

@@ -51,7 +51,7 @@ class CreateCases:
         (build,) = harness.hosts["a"].builds
         assert {name: getattr(build, name) for name in carried} == carried
         # The interfaces come with the claim, as they are then.
-        assert [one.network_id for one in harness.claim("a", uuid).network_info] == [blue.id]
+        assert [vif.network_id for vif in harness.claim("a", uuid).network_info] == [blue.id]
         assert build.instance.image == IMAGE
         assert build.instance.flavor == FLAVOR
         assert build.instance.user_data == "dXNlcg=="
@@ -62,8 +62,8 @@ class CreateCases:
 
     def test_passwords_and_files_are_kept_until_the_builds_are_over(self, harness: ConductorHarness) -> None:
         secrets = {"injected_files": (GuestFile(path="/x", contents="eA=="),), "admin_password": "s3cret"}
-        asked = request(2, config_drive=True, request_uuid=REQUEST, body_hash="1", **secrets)
-        created = harness.conductor.create_servers(CTX, request=asked)
+        create_request = request(2, config_drive=True, request_uuid=REQUEST, body_hash="1", **secrets)
+        created = harness.conductor.create_servers(CTX, request=create_request)
         assert created.admin_password == "s3cret"
         harness.settle()
         first, second = created.instance_uuids
@@ -71,7 +71,7 @@ class CreateCases:
         purge.forget_secrets()
         harness.build("a", first)
         purge.forget_secrets()
-        assert harness.conductor.create_servers(CTX, request=asked) == created
+        assert harness.conductor.create_servers(CTX, request=create_request) == created
         harness.fail("a", second)
         (again,) = harness.hosts["b"].builds
         assert {name: getattr(again, name) for name in secrets} == secrets
@@ -80,7 +80,7 @@ class CreateCases:
         assert harness.count(models.RequestSecrets) == 0
         with harness.db.read() as session:
             assert "s3cret" not in str([row.carried for row in session.scalars(select(models.RequestSpecRow))])
-        assert harness.conductor.create_servers(CTX, request=asked).admin_password is None
+        assert harness.conductor.create_servers(CTX, request=create_request).admin_password is None
 
     def test_no_config_drive_is_promised_while_a_compute_knows_none(self, harness: ConductorHarness) -> None:
         servers = harness.conductor.collaborators.servers

@@ -114,7 +114,7 @@ class ConductorHarness:
         options of the last one.
         """
         self.settings = self.conf()
-        made = running(
+        manager = running(
             make_manager(
                 self.settings,
                 self.db,
@@ -130,9 +130,9 @@ class ConductorHarness:
                 levels=lambda: self.levels,
             )
         )
-        made.init_host()
-        made.post_start_hook()
-        return made
+        manager.init_host()
+        manager.post_start_hook()
+        return manager
 
     def kill(self, host: str) -> None:
         """What it had in hand is never done."""

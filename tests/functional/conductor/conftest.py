@@ -25,9 +25,9 @@ def database_with_hosts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def harness(tmp_path: Path, database_with_hosts: Path) -> Iterator[ConductorHarness]:
     shutil.copy(database_with_hosts, tmp_path / "minova.sqlite")
-    made = ConductorHarness(f"sqlite:///{tmp_path}/minova.sqlite", prepared=True)
-    yield made
-    made.close()
+    new_harness = ConductorHarness(f"sqlite:///{tmp_path}/minova.sqlite", prepared=True)
+    yield new_harness
+    new_harness.close()
 
 
 @pytest.fixture
@@ -36,6 +36,8 @@ def with_key(tmp_path: Path, database_with_hosts: Path) -> Iterator[ConductorHar
     shutil.copy(database_with_hosts, tmp_path / "with_key.sqlite")
     file = tmp_path / "keys"
     file.write_text(base64.b64encode(secrets.token_bytes(32)).decode())
-    made = ConductorHarness(f"sqlite:///{tmp_path}/with_key.sqlite", prepared=True, guest_secrets__key_file=str(file))
-    yield made
-    made.close()
+    new_harness = ConductorHarness(
+        f"sqlite:///{tmp_path}/with_key.sqlite", prepared=True, guest_secrets__key_file=str(file)
+    )
+    yield new_harness
+    new_harness.close()

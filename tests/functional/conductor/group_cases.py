@@ -20,10 +20,10 @@ EVERY_FILTER = ["ServerGroupAffinityFilter", "minova.scheduler.filters.affinity:
 
 
 def aggregate(harness: ConductorHarness, name: str = "fast", *hosts: str, **metadata: str) -> Aggregate:
-    made = harness.conductor.create_aggregate(CTX, name=name, metadata=metadata)
+    new_aggregate = harness.conductor.create_aggregate(CTX, name=name, metadata=metadata)
     for host in hosts:
-        made = harness.conductor.add_host_to_aggregate(CTX, aggregate_id=made.id, host=host)
-    return made
+        new_aggregate = harness.conductor.add_host_to_aggregate(CTX, aggregate_id=new_aggregate.id, host=host)
+    return new_aggregate
 
 
 def update(harness: ConductorHarness, one: Aggregate, name: str | None = None, **metadata: str | None) -> Aggregate:

@@ -91,7 +91,7 @@ class GroupCommitCases:
             harness, lambda: answers.extend(harness.conductor.claim_instances(CTX, claims=claims(*uuids), node=node))
         )
         assert commits == 1, commits
-        assert [one.instance and one.instance.uuid for one in answers] == list(uuids)
+        assert [answer.instance and answer.instance.uuid for answer in answers] == list(uuids)
         assert {harness.state(uuid) for uuid in uuids} == {"building/block_device_mapping on a"}
         assert harness.row("a").vcpus_used == 3
 
@@ -125,8 +125,8 @@ class GroupCommitCases:
             harness.claim("a", uuid)
         harness.succeed("a", uuids[0])
         harness.delete(uuids[2])
-        known, new, deleted = harness.conductor.report_builds(CTX, reports=successes(*uuids), host="a")
-        assert (known.stale, new.stale) == (None, None)
+        known_build, new, deleted = harness.conductor.report_builds(CTX, reports=successes(*uuids), host="a")
+        assert (known_build.stale, new.stale) == (None, None)
         assert deleted.stale is not None
         assert [harness.state(uuid) for uuid in uuids[:2]] == ["active/None on a"] * 2
 
@@ -170,7 +170,7 @@ class GroupCommitCases:
         chosen = ChosenHardware(machine_type="pc-q35-7.2", uefi=True)
         report: dict[str, Any] = {"attempt": 1, "host": "a", "power_state": 1}
         harness.conductor.build_succeeded(CTX, instance_uuid=first, **report, hardware=chosen)
-        reports = tuple(msgspec.structs.replace(one, hardware=chosen) for one in successes(second))
+        reports = tuple(msgspec.structs.replace(success, hardware=chosen) for success in successes(second))
         assert commits_of(harness, lambda: harness.conductor.report_builds(CTX, reports=reports, host="a")) == 1
         for uuid in (first, second):
             assert chosen.recorded.items() <= harness.instance(uuid).system_metadata.items()
@@ -190,15 +190,15 @@ class GroupCommitCases:
         assert harness.row("a").current_workload != 7
 
     def test_requests_that_come_together_are_written_together(self, harness: ConductorHarness) -> None:
-        made: list[Any] = []
-        wanted = [creation(max_count=2), creation(scheduler_hints={"group": ["unknown"]}), creation()]
+        results: list[Any] = []
+        creations = [creation(max_count=2), creation(scheduler_hints={"group": ["unknown"]}), creation()]
         run = creations_of(harness)
-        assert commits_of(harness, lambda: made.extend(run([wanted[0], wanted[2]]))) == 1
-        assert [one.answer.instance_uuids for one in made] == [
-            tuple(one.reservation.epochs) for one in (wanted[0], wanted[2])
+        assert commits_of(harness, lambda: results.extend(run([creations[0], creations[2]]))) == 1
+        assert [result.answer.instance_uuids for result in results] == [
+            tuple(each_creation.reservation.epochs) for each_creation in (creations[0], creations[2])
         ]
         assert harness.count(models.Instance) == harness.count(models.Task) == 3
-        first, refused = run([creation(), wanted[1]])
+        first, refused = run([creation(), creations[1]])
         assert (first.new, type(refused)) == (True, errors.BadRequest)
         assert harness.count(models.Instance) == 4
 
@@ -212,20 +212,24 @@ class GroupCommitCases:
 
     def test_builds_scheduled_together_are_committed_together(self, harness: ConductorHarness) -> None:
         harness.scheduler.order = ["a"]
-        wanted = [creation(), creation(max_count=2)]
-        creations_of(harness)(wanted)
+        creations = [creation(), creation(max_count=2)]
+        creations_of(harness)(creations)
         scheduled = []
-        for one in wanted:
-            uuids = tuple(one.reservation.epochs)
+        for given_creation in creations:
+            uuids = tuple(given_creation.reservation.epochs)
             answer = harness.scheduler.select_destinations(
-                CTX, spec=one.spec, instance_uuids=uuids, claim_number=one.reservation.claim_number, alternates=0
+                CTX,
+                spec=given_creation.spec,
+                instance_uuids=uuids,
+                claim_number=given_creation.reservation.claim_number,
+                alternates=0,
             )
-            scheduled.append(ScheduledReservation(CTX, one.reservation, answer))
+            scheduled.append(ScheduledReservation(CTX, given_creation.reservation, answer))
         builds: list[Any] = []
         commit: Any = harness.conductor.collaborators.servers.builds._commits.run_all
         assert commits_of(harness, lambda: builds.extend(commit(scheduled))) == 1
         assert [{b.message.instance.uuid for b in some} for some in builds] == [
-            set(one.reservation.epochs) for one in wanted
+            set(each_creation.reservation.epochs) for each_creation in creations
         ]
         # Repeated, as after a connection that broke at the commit.
         assert [[b.host for b in some] for some in commit(scheduled)] == [["a"], ["a", "a"]]
@@ -234,13 +238,13 @@ class GroupCommitCases:
         uuids = [harness.active() for _ in range(3)]
         actions: Any = harness.conductor.collaborators.actions
         begun: list[Any] = []
-        wanted = [action_of(uuids[0]), action_of(uuids[1], REBOOT_HARD), action_of(uuids[2])]
-        assert commits_of(harness, lambda: begun.extend(actions._starts.run_all(wanted))) == 1
-        assert [one.instance.uuid for one in begun] == uuids
+        starts = [action_of(uuids[0]), action_of(uuids[1], REBOOT_HARD), action_of(uuids[2])]
+        assert commits_of(harness, lambda: begun.extend(actions._starts.run_all(starts))) == 1
+        assert [begun_action.instance.uuid for begun_action in begun] == uuids
         states = ["active/powering-off on a", "active/rebooting_hard on a", "active/powering-off on a"]
         assert [harness.state(uuid) for uuid in uuids] == states
         ends: Any = harness.conductor.collaborators.action_reports._successes.run_all
-        reports = [done(one.instance.uuid, one.action_id) for one in begun]
+        reports = [done(begun_action.instance.uuid, begun_action.action_id) for begun_action in begun]
         reports[2] = done(uuids[2], begun[2].action_id, host="b")
         assert commits_of(harness, lambda: ends(reports)) == 1
         states = ["stopped/None on a", "active/None on a", "active/powering-off on a"]
@@ -250,12 +254,14 @@ class GroupCommitCases:
             [("reboot", "Success")],
             [("stop", None)],
         ]
-        assert [harness.events(one.action_id)[0][1:] for one in begun] == [("a", "Success")] * 2 + [("a", None)]
+        assert [harness.events(begun_action.action_id)[0][1:] for begun_action in begun] == [("a", "Success")] * 2 + [
+            ("a", None)
+        ]
         assert harness.count(models.Task) == 1
 
     def test_an_action_that_is_refused_fails_none_that_came_with_it(self, harness: ConductorHarness) -> None:
         first, second, third = (harness.active() for _ in range(3))
-        wanted = [
+        starts = [
             action_of(first),
             action_of(second, START),
             action_of("11111111-1111-4111-8111-111111111111"),
@@ -264,7 +270,7 @@ class GroupCommitCases:
             action_of(second, absent_hosts={"a"}),
         ]
         run: Any = harness.conductor.collaborators.actions._starts.run_all
-        answers = run(wanted)
+        answers = run(starts)
         assert [type(answer).__name__ for answer in answers] == [
             "ActionMessage",
             "Conflict",
@@ -285,15 +291,15 @@ class GroupCommitCases:
         """
         uuid = harness.active()
         harness.conductor.collaborators.actions._liveness.down_hosts()
-        asked: dict[str, Any] = {"instance_uuid": uuid, "host": "a"}
+        report_fields: dict[str, Any] = {"instance_uuid": uuid, "host": "a"}
         statements = statements_of(
             harness,
             lambda: harness.conductor.start_action(new_request(), instance_uuid=uuid, action="stop", arguments={}),
         )
         assert statements <= 11
-        asked["action_id"] = harness.hosts["a"].actions[-1][2]
-        assert commits_of(harness, lambda: harness.conductor.begin_action(CTX, **asked)) == 0
-        assert statements_of(harness, lambda: harness.conductor.begin_action(CTX, **asked)) <= 2
-        ended = lambda: harness.conductor.action_succeeded(CTX, **asked, power_state=4)  # noqa: E731
+        report_fields["action_id"] = harness.hosts["a"].actions[-1][2]
+        assert commits_of(harness, lambda: harness.conductor.begin_action(CTX, **report_fields)) == 0
+        assert statements_of(harness, lambda: harness.conductor.begin_action(CTX, **report_fields)) <= 2
+        ended = lambda: harness.conductor.action_succeeded(CTX, **report_fields, power_state=4)  # noqa: E731
         assert statements_of(harness, ended) <= 7
         assert harness.state(uuid) == "stopped/None on a"

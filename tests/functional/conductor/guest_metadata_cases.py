@@ -50,10 +50,10 @@ class GuestMetadataCases:
         networks = {uuid: network_of(harness, uuid) for uuid in (new_guest, other)}
         conductor = harness.conductor
         for uuid, network_id in networks.items():
-            asked = {"host": "a", "address": ADDRESS, "network_id": network_id}
-            assert conductor.metadata_of_address(CTX, **asked).instance.uuid == uuid
-            conductor.leave_password_of_address(CTX, **asked, password=uuid)
-            assert conductor.metadata_of_address(CTX, **asked).password == uuid
+            address_fields = {"host": "a", "address": ADDRESS, "network_id": network_id}
+            assert conductor.metadata_of_address(CTX, **address_fields).instance.uuid == uuid
+            conductor.leave_password_of_address(CTX, **address_fields, password=uuid)
+            assert conductor.metadata_of_address(CTX, **address_fields).password == uuid
         for unknown in (empty.id, ""):
             with pytest.raises(errors.NotFound):
                 conductor.metadata_of_address(CTX, host="a", address=ADDRESS, network_id=unknown)
@@ -77,10 +77,10 @@ class GuestMetadataCases:
         """Its request comes from its network's namespace on its host, as on a local network."""
         uuid = guest(harness, network_type="flat", physical_network="dc1")
         flat = network_of(harness, uuid)
-        asked = {"address": ADDRESS, "network_id": flat}
-        assert harness.conductor.metadata_of_address(CTX, host="a", **asked).instance.uuid == uuid
+        address_fields = {"address": ADDRESS, "network_id": flat}
+        assert harness.conductor.metadata_of_address(CTX, host="a", **address_fields).instance.uuid == uuid
         with pytest.raises(errors.NotFound):
-            harness.conductor.metadata_of_address(CTX, host="b", **asked)
+            harness.conductor.metadata_of_address(CTX, host="b", **address_fields)
 
     def test_deleted_guest_reads_nothing(self, harness: ConductorHarness) -> None:
         uuid = guest(harness)
@@ -107,19 +107,19 @@ class GuestMetadataCases:
     def test_password_is_left_once_until_it_is_cleared(self, harness: ConductorHarness) -> None:
         uuid = guest(harness)
         conductor = harness.conductor
-        asked = {"host": "a", "address": ADDRESS, "network_id": network_of(harness, uuid)}
+        address_fields = {"host": "a", "address": ADDRESS, "network_id": network_of(harness, uuid)}
         with pytest.raises(errors.BadRequest):
-            conductor.leave_password_of_address(CTX, **asked, password="x" * 1021)
-        conductor.leave_password_of_address(CTX, **asked, password="first")
+            conductor.leave_password_of_address(CTX, **address_fields, password="x" * 1021)
+        conductor.leave_password_of_address(CTX, **address_fields, password="first")
         # It would take the password away, so that any process of the guest could leave another.
         with pytest.raises(errors.BadRequest):
-            conductor.leave_password_of_address(CTX, **asked, password="")
+            conductor.leave_password_of_address(CTX, **address_fields, password="")
         with pytest.raises(errors.Conflict):
             conductor.leave_password(CTX, instance_uuid=uuid, project_id=CTX.project_id, password="second")
-        assert conductor.metadata_of_address(CTX, **asked).password == "first"
+        assert conductor.metadata_of_address(CTX, **address_fields).password == "first"
         for _ in range(2):
             conductor.clear_server_password(CTX, instance_uuid=uuid)
-        assert conductor.metadata_of_address(CTX, **asked).password == ""
+        assert conductor.metadata_of_address(CTX, **address_fields).password == ""
         conductor.leave_password(CTX, instance_uuid=uuid, project_id=CTX.project_id, password="second")
         with harness.db.read() as session:
             assert instances.system_metadata_of(session, uuid)["password"] == "second"

@@ -65,13 +65,13 @@ class AuditCases:
     ) -> None:
         node, nothing = harness.audit("a"), NodeAudit()
         before = harness.row("a")
-        for found in (nothing, NodeAudit(orphans={"stranger": 256}), nothing):
-            harness.conductor.finish_audit(CTX, node=node, inventories=(), found=found)
+        for node_audit in (nothing, NodeAudit(orphans={"stranger": 256}), nothing):
+            harness.conductor.finish_audit(CTX, node=node, inventories=(), found=node_audit)
             harness.now += 1.5
             harness.tick(harness.conductor)
             with harness.db.read() as session:
                 written = node_audits.of_nodes(session, [before.id])[before.id]
-            assert (written.found, written.audited_at.timestamp() < harness.now) == (found, True)
+            assert (written.found, written.audited_at.timestamp() < harness.now) == (node_audit, True)
         # It is no change of the node, or every audit would be one.
         assert harness.row("a").updated_at == before.updated_at
 

@@ -22,7 +22,7 @@ class InterleavingCases:
         node, own, waiting = harness.audit("a"), ("HW_CPU_X86_AVX2",), [True]
 
         def of_node(session: Session) -> set[str]:
-            return {one.name for one in traits.of_provider(session, queries.find(session, node.uuid).id)}
+            return {trait.name for trait in traits.of_provider(session, queries.find(session, node.uuid).id)}
 
         def give(connection: Connection, _cursor: object, statement: str, *_more: object) -> None:
             if waiting and "FROM resource_provider_traits" in statement:

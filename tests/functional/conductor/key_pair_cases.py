@@ -27,8 +27,8 @@ class KeyPairCases:
         limit(harness, key_pairs=3)
 
         def create(number: int) -> KeyPair:
-            wanted = msgspec.structs.replace(MINE, name=f"k{number}")
-            return harness.conductor.create_key_pair(CTX, key_pair=wanted)
+            key_pair = msgspec.structs.replace(MINE, name=f"k{number}")
+            return harness.conductor.create_key_pair(CTX, key_pair=key_pair)
 
         assert refusals(at_once(create)) == ["Quota exceeded, too many key pairs."] * 5
         harness.conductor.create_key_pair(CTX, key_pair=msgspec.structs.replace(MINE, user_id="bob"))
@@ -48,8 +48,8 @@ class KeyPairCases:
 
     def test_what_a_host_holds_is_told_without_user_data_and_keys(self, harness: ConductorHarness) -> None:
         """64 kB of each server, in the answer to each audit of its host."""
-        asked = request(1, user_data="dXNlcg==", key_name="mine", config_drive=True)
-        (uuid,) = harness.conductor.create_servers(CTX, request=asked, key_pair=MINE).instance_uuids
+        create_request = request(1, user_data="dXNlcg==", key_name="mine", config_drive=True)
+        (uuid,) = harness.conductor.create_servers(CTX, request=create_request, key_pair=MINE).instance_uuids
         harness.settle()
         harness.build("a", uuid)
         (held,) = harness.conductor.instances_of_host(CTX, host="a").instances

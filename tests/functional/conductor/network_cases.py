@@ -91,7 +91,7 @@ class NetworkCases:
         def found(**wanted: tuple[str, ...]) -> list[str]:
             page = Page(limit=10, tags=TagFilter(**wanted))
             with harness.db.read() as session:
-                return [one.name for one in networks.visible(session, PROJECT, {}, page)]
+                return [visible_network.name for visible_network in networks.visible(session, PROJECT, {}, page)]
 
         assert (found(every=("red",)), found(every=("Red",)), found(every=("red ",))) == (["blue"], ["blue"], ["green"])
         assert (found(some=("é", "RED")), found(not_some=("red", "RED"))) == (["blue"], ["green"])
@@ -189,12 +189,12 @@ class NetworkCases:
         subnet(harness, other, "10.2.0.0/16")
         for cidr in ("10.1.0.0/16", "10.3.0.0/16"):
             subnet(harness, hidden, cidr)
-        wanted = msgspec.structs.replace(hidden, reachable=True)
+        changed = msgspec.structs.replace(hidden, reachable=True)
         with pytest.raises(errors.OverlappingSubnets, match="another reachable network"):
-            harness.conductor.update_network(CTX, network=wanted)
+            harness.conductor.update_network(CTX, network=changed)
         freed = msgspec.structs.replace(reachable, reachable=False)
         assert not harness.conductor.update_network(CTX, network=freed).reachable
-        assert harness.conductor.update_network(CTX, network=wanted).reachable
+        assert harness.conductor.update_network(CTX, network=changed).reachable
         with pytest.raises(errors.BadRequest, match="not private"):
             subnet(harness, hidden, "192.0.2.0/24")
         with harness.db.write() as session:
@@ -206,14 +206,14 @@ class NetworkCases:
     def test_networks_made_reachable_at_once_share_no_addresses(self, harness: ConductorHarness) -> None:
         harness.levels["compute"] = NAMESPACES
         networks = [network(harness) for _ in range(4)]
-        for one in networks:
-            subnet(harness, one, "10.1.0.0/16")
+        for each_network in networks:
+            subnet(harness, each_network, "10.1.0.0/16")
 
         def ask(number: int) -> Network:
-            wanted = msgspec.structs.replace(networks[number], reachable=True)
-            return harness.conductor.update_network(CTX, network=wanted)
+            changed = msgspec.structs.replace(networks[number], reachable=True)
+            return harness.conductor.update_network(CTX, network=changed)
 
-        kinds = [type(one) for one in at_once(ask, 4)]
+        kinds = [type(answer) for answer in at_once(ask, 4)]
         assert (kinds.count(Network), kinds.count(errors.OverlappingSubnets)) == (1, 3)
 
     def test_network_with_ports_of_others_stays_shared(self, harness: ConductorHarness) -> None:
@@ -261,8 +261,8 @@ class NetworkCases:
             return conductors[number % 2].create_port(CTX, port=port, fixed_ips=None)
 
         answers = at_once(ask, 32)
-        ports = [one for one in answers if isinstance(one, Port)]
-        refusals = [type(one) for one in answers if not isinstance(one, Port)]
+        ports = [answer for answer in answers if isinstance(answer, Port)]
+        refusals = [type(answer) for answer in answers if not isinstance(answer, Port)]
         assert refusals == [errors.IpAddressGenerationFailure] * 3
         assert sorted(addresses_of(ports)) == sorted(f"10.1.0.{number}" for number in range(2, 31))
         assert len({port.mac_address for port in ports}) == 29
@@ -271,7 +271,7 @@ class NetworkCases:
         halves = [ports[:14], ports[14:]]
         at_once(lambda number: harness.conductor.delete_port(new_request(), port_id=halves[0][number].id), 14)
         answers = at_once(lambda number: _exchange(harness, blue, halves[1], number), 28)
-        assert [one for one in answers if isinstance(one, Exception)] == []
+        assert [answer for answer in answers if isinstance(answer, Exception)] == []
         left = harness.count(models.IpAllocation)
         assert left == harness.count(models.Port) == used(harness)["ports"] == 15
 
@@ -290,26 +290,26 @@ class NetworkCases:
             port = Port(id=str(uuid.uuid4()), network_id=on.id, project_id=PROJECT, **values)
             return PortCreation(CTX, port, fixed or None)
 
-        wanted = [
+        new_ports = [
             new(blue, name="first"),
             new(green, security_groups=(group.id,)),
             new(blue, AddressRequest(subnet_id=front.id), mac_address="fa:16:3e:00:00:07"),
             new(blue, AddressRequest(ip_address="10.1.0.3"), port_security_enabled=False),
             new(blue),
         ]
-        made = harness.db.run(lambda session: ports.add(session, wanted, ports.lock(session, wanted)))
-        assert [[fixed.ip_address for fixed in one.fixed_ips] for one in made] == [
+        created = harness.db.run(lambda session: ports.add(session, new_ports, ports.lock(session, new_ports)))
+        assert [[fixed.ip_address for fixed in new_port.fixed_ips] for new_port in created] == [
             ["10.1.0.4", "fd00:1::2"],
             ["10.2.0.2"],
             ["10.1.0.2"],
             ["10.1.0.3"],
             ["10.1.0.5", "fd00:1::3"],
         ]
-        assert [one.name for one in made] == ["first", "", "", "", ""]
-        assert (made[1].security_groups, made[3].security_groups) == ((group.id,), ())
-        assert (made[2].mac_address, len({one.mac_address for one in made})) == ("fa:16:3e:00:00:07", 5)
+        assert [new_port.name for new_port in created] == ["first", "", "", "", ""]
+        assert (created[1].security_groups, created[3].security_groups) == ((group.id,), ())
+        assert (created[2].mac_address, len({new_port.mac_address for new_port in created})) == ("fa:16:3e:00:00:07", 5)
         with harness.db.read() as session:
-            assert [stored_ports.find(session, one.id) for one in made] == made
+            assert [stored_ports.find(session, new_port.id) for new_port in created] == created
         again = [new(blue, AddressRequest(ip_address="10.1.0.9")) for _ in range(2)]
         with pytest.raises(errors.IpAddressAlreadyAllocated):
             harness.db.run(lambda session: ports.add(session, again, ports.lock(session, again)))
@@ -318,16 +318,16 @@ class NetworkCases:
         blue = network(harness)
         subnet(harness, blue, "10.1.0.0/24")
         answers = at_once(lambda _: port(harness, blue, "10.1.0.9"), 8)
-        assert sorted(type(one).__name__ for one in answers) == ["IpAddressAlreadyAllocated"] * 7 + ["Port"]
+        assert sorted(type(answer).__name__ for answer in answers) == ["IpAddressAlreadyAllocated"] * 7 + ["Port"]
         answers = at_once(lambda _: port(harness, blue, mac_address="fa:16:3e:00:00:01"), 8)
-        assert sorted(type(one).__name__ for one in answers) == ["MacAddressInUse"] * 7 + ["Port"]
+        assert sorted(type(answer).__name__ for answer in answers) == ["MacAddressInUse"] * 7 + ["Port"]
         assert used(harness)["ports"] == harness.count(models.Port) == 2
 
     def test_overlapping_subnets_at_once_become_one(self, harness: ConductorHarness) -> None:
         """On one network, and on local networks, which share the addresses of their hosts."""
         networks = [network(harness) for _ in range(4)]
         answers = at_once(lambda number: subnet(harness, networks[number % 4], f"10.1.0.0/{16 + number}"), 8)
-        kinds = [type(one) for one in answers]
+        kinds = [type(answer) for answer in answers]
         assert (kinds.count(Subnet), kinds.count(errors.OverlappingSubnets)) == (1, 7)
         assert used(harness)["subnets"] == 1
 
@@ -347,10 +347,10 @@ class NetworkCases:
 
             answers = at_once(ask, 4)
             gone = answers[2] is None
-            assert {type(one).__name__ for one in [*answers[:2], answers[3]]} <= {"Port", "NetworkNotFound"}
-            for one in (one for one in answers if isinstance(one, Port)):
+            assert {type(answer).__name__ for answer in [*answers[:2], answers[3]]} <= {"Port", "NetworkNotFound"}
+            for each_port in (answer for answer in answers if isinstance(answer, Port)):
                 assert not gone
-                harness.conductor.delete_port(new_request(), port_id=one.id)
+                harness.conductor.delete_port(new_request(), port_id=each_port.id)
             if not gone:
                 assert isinstance(answers[2], errors.NetworkInUse)
                 harness.conductor.delete_network(CTX, network_id=blue.id)
@@ -378,7 +378,7 @@ class NetworkCases:
         subnet(harness, blue, "10.1.0.0/24")
         limit(harness, ports=3)
         answers = at_once(lambda _: port(harness, blue), 6)
-        assert [type(one) for one in answers].count(errors.Forbidden) == 3
+        assert [type(answer) for answer in answers].count(errors.Forbidden) == 3
         assert harness.count(models.Port) == harness.count(models.IpAllocation) == used(harness)["ports"] == 3
 
     def test_large_subnets_give_and_find_addresses(self, harness: ConductorHarness) -> None:
@@ -439,10 +439,12 @@ class ServerPortCases:
         front = subnet(harness, blue, "10.1.0.0/24", dns_nameservers=("9.9.9.9",))
         subnet(harness, green, "10.2.0.0/24")
         mine = port(harness, green)
-        made = request(1, **on(blue))
+        valid_request = request(1, **on(blue))
         taken = RequestedNic(network_id=green.id, port_id=mine.id)
-        wanted = msgspec.structs.replace(made, requested_networks=(taken, *made.requested_networks))
-        (uuid,) = harness.conductor.create_servers(CTX, request=wanted).instance_uuids
+        create_request = msgspec.structs.replace(
+            valid_request, requested_networks=(taken, *valid_request.requested_networks)
+        )
+        (uuid,) = harness.conductor.create_servers(CTX, request=create_request).instance_uuids
         assert used(harness)["ports"] == 2
         harness.settle()
         # The compute builds from the claim's answer.
@@ -483,10 +485,10 @@ class ServerPortCases:
         harness.settle()
         host.members.clear()
         failed = harness.create(3, **on(blue))
-        wanted = msgspec.structs.replace(
+        create_request = msgspec.structs.replace(
             request(), requested_networks=(RequestedNic(network_id=green.id, port_id=mine.id),)
         )
-        failed += harness.conductor.create_servers(CTX, request=wanted).instance_uuids
+        failed += harness.conductor.create_servers(CTX, request=create_request).instance_uuids
         harness.settle()
         assert {harness.instance(uuid).vm_state for uuid in failed} == {"error"}
         with harness.db.read() as session:
@@ -527,7 +529,8 @@ class ServerPortCases:
         subnet(harness, blue, "10.1.0.0/28")
         answers = at_once(lambda _: harness.conductor.create_servers(CTX, request=request(2, **on(blue))), 8)
         assert (
-            sorted(type(one).__name__ for one in answers) == ["CreatedServers"] * 6 + ["IpAddressGenerationFailure"] * 2
+            sorted(type(answer).__name__ for answer in answers)
+            == ["CreatedServers"] * 6 + ["IpAddressGenerationFailure"] * 2
         )
         assert harness.count(models.Instance) == harness.count(models.Port) == harness.count(models.IpAllocation) == 12
         assert used(harness)["ports"] == used(harness)["instances"] == 12
@@ -536,11 +539,11 @@ class ServerPortCases:
         blue = network(harness)
         subnet(harness, blue, "10.1.0.0/24")
         mine = port(harness, blue)
-        wanted = msgspec.structs.replace(
+        create_request = msgspec.structs.replace(
             request(), requested_networks=(RequestedNic(network_id=blue.id, port_id=mine.id),)
         )
-        answers = at_once(lambda _: harness.conductor.create_servers(CTX, request=wanted), 4)
-        assert sorted(type(one).__name__ for one in answers) == ["CreatedServers"] + ["PortInUse"] * 3
+        answers = at_once(lambda _: harness.conductor.create_servers(CTX, request=create_request), 4)
+        assert sorted(type(answer).__name__ for answer in answers) == ["CreatedServers"] + ["PortInUse"] * 3
         assert harness.count(models.Instance) == harness.count(models.Port) == 1
 
     def test_as_many_servers_as_the_quota_of_ports_allows(self, harness: ConductorHarness) -> None:
@@ -634,8 +637,8 @@ class SecurityGroupCases:
             ("10.1.0.2/32",)
         ]
         assert [rule.remotes for rule in rules_on(harness, "a")[port_id] or () if rule.remotes] == [("10.1.0.2/32",)]
-        made = told_members(lambda: harness.conductor.create_servers(CTX, request=request(1, **on(flat))))
-        assert made == [("10.1.0.2/32", "10.1.0.4/32")]
+        sent_ranges = told_members(lambda: harness.conductor.create_servers(CTX, request=request(1, **on(flat))))
+        assert sent_ranges == [("10.1.0.2/32", "10.1.0.4/32")]
         # A host that does not hear costs nothing but time.
         host.deaf = True
         harness.conductor.create_security_group_rules(CTX, rules=(opened,))[0]

@@ -45,8 +45,8 @@ def subnet(harness: ConductorHarness, of: SubnetPool, length: int = 26) -> Subne
 class NetworkPoolCases:
     def test_pool_gives_no_range_twice(self, harness: ConductorHarness) -> None:
         of = pool(harness)
-        made = at_once(lambda _: subnet(harness, of))
-        given = [each.cidr for each in made if each is not None]
+        subnets = at_once(lambda _: subnet(harness, of))
+        given = [each.cidr for each in subnets if each is not None]
         assert sorted(given) == ["10.0.0.0/26", "10.0.0.128/26", "10.0.0.192/26", "10.0.0.64/26"]
         assert used(harness)["subnets"] == 4, "the others took no quota"
 
@@ -81,10 +81,10 @@ class NetworkPoolCases:
     def test_addresses_that_come_at_the_same_time_all_stay(self, harness: ConductorHarness) -> None:
         group = AddressGroup(id=str(uuid.uuid4()), project_id=PROJECT)
         harness.conductor.create_address_groups(CTX, address_groups=(group,))
-        made = at_once(
+        answers = at_once(
             lambda number: harness.conductor.change_addresses(CTX, group_id=group.id, add=(f"10.{number}.0.0/16",))
         )
-        longest = max(made, key=lambda each: len(each.addresses))
+        longest = max(answers, key=lambda each: len(each.addresses))
         assert sorted(longest.addresses) == [f"10.{number}.0.0/16" for number in range(8)]
         assert longest.revision_number == 9
 
@@ -143,16 +143,16 @@ class NetworkPoolCases:
         conductor = harness.conductor
         blue = network(harness)
         if kind == "network":
-            made, argument = blue.id, "network_id"
+            resource_id, argument = blue.id, "network_id"
         elif kind == "subnet":
-            made, argument = fixed_subnet(harness, blue, "10.1.0.0/24").id, "subnet_id"
+            resource_id, argument = fixed_subnet(harness, blue, "10.1.0.0/24").id, "subnet_id"
         elif kind == "port":
-            made, argument = port(harness, blue).id, "port_id"
+            resource_id, argument = port(harness, blue).id, "port_id"
         else:
             group = SecurityGroup(id=str(uuid.uuid4()), name="web", project_id=PROJECT)
-            made, argument = conductor.create_security_groups(CTX, groups=(group,))[0].id, "group_id"
-        conductor.update_network_tags(CTX, kind=kind, resource_id=made, add=("changed",))
+            resource_id, argument = conductor.create_security_groups(CTX, groups=(group,))[0].id, "group_id"
+        conductor.update_network_tags(CTX, kind=kind, resource_id=resource_id, add=("changed",))
         delete = getattr(conductor, f"delete_{kind}")
         with pytest.raises(errors.PreconditionFailed, match="Constrained to 1, but current revision is 2"):
-            delete(CTX, **{argument: made}, revision=1)
-        delete(CTX, **{argument: made}, revision=2)
+            delete(CTX, **{argument: resource_id}, revision=1)
+        delete(CTX, **{argument: resource_id}, revision=2)

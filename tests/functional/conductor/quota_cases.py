@@ -52,8 +52,8 @@ def at_once(work: Callable[[int], Any], count: int = 8) -> list[Any]:
 
 def refusals(answers: list[Any]) -> list[str]:
     # The API of any release knows this very type.
-    assert {type(one) for one in answers if isinstance(one, Exception)} <= {errors.Forbidden}, answers
-    return [str(one) for one in answers if isinstance(one, Exception)]
+    assert {type(answer) for answer in answers if isinstance(answer, Exception)} <= {errors.Forbidden}, answers
+    return [str(answer) for answer in answers if isinstance(answer, Exception)]
 
 
 class QuotaCases:
@@ -84,15 +84,15 @@ class QuotaCases:
     @pytest.mark.parametrize(("least", "most", "made"), [(1, 9, 3), (3, 9, 3), (1, 2, 2), (4, 9, None)])
     def test_as_many_as_fit_are_made(self, harness: ConductorHarness, least: int, most: int, made: int | None) -> None:
         limit(harness, instances=10, cores=14, ram=-1)
-        wanted = request(1, flavor=BIG, min_count=least, max_count=most)
+        create_request = request(1, flavor=BIG, min_count=least, max_count=most)
         if made is not None:
-            assert len(harness.conductor.create_servers(CTX, request=wanted).instance_uuids) == made
+            assert len(harness.conductor.create_servers(CTX, request=create_request).instance_uuids) == made
             assert used(harness)["cores"] == 4 * made
             return
         with pytest.raises(
             errors.Forbidden, match=r"Quota exceeded for cores: Requested 36, but already used 0 of 14 cores"
         ):
-            harness.conductor.create_servers(CTX, request=wanted)
+            harness.conductor.create_servers(CTX, request=create_request)
         assert used(harness) == {}
 
     def test_range_of_servers_stands_in_the_refusal(self, harness: ConductorHarness) -> None:
@@ -138,9 +138,9 @@ class QuotaCases:
 
     def test_repeated_request_counts_once(self, harness: ConductorHarness) -> None:
         limit(harness, instances=2)
-        wanted = request(2, request_uuid="8d3e7b02-5d3c-4f3c-a0e8-1d5f8f6b2f00", body_hash="x")
-        first = harness.conductor.create_servers(CTX, request=wanted)
-        assert harness.conductor.create_servers(CTX, request=wanted) == first
+        create_request = request(2, request_uuid="8d3e7b02-5d3c-4f3c-a0e8-1d5f8f6b2f00", body_hash="x")
+        first = harness.conductor.create_servers(CTX, request=create_request)
+        assert harness.conductor.create_servers(CTX, request=create_request) == first
         assert used(harness)["instances"] == 2
 
     def test_failed_builds_count_while_their_record_is_there(self, harness: ConductorHarness) -> None:
@@ -196,7 +196,7 @@ class QuotaCases:
         limit(harness, server_groups=2)
         answers = at_once(lambda number: harness.conductor.create_server_group(CTX, name="g", policy="affinity"), 4)
         assert refusals(answers) == ["Quota exceeded, too many server groups."] * 2
-        first = next(one for one in answers if not isinstance(one, Exception))
+        first = next(answer for answer in answers if not isinstance(answer, Exception))
         harness.conductor.delete_server_group(CTX, group_uuid=first.uuid)
         harness.conductor.create_server_group(CTX, name="g", policy="affinity")
         assert used(harness) == {"server_groups": 2}
@@ -204,10 +204,10 @@ class QuotaCases:
     def test_members_of_a_group_are_limited(self, harness: ConductorHarness) -> None:
         limit(harness, server_group_members=3)
         group = harness.conductor.create_server_group(CTX, name="g", policy="soft-affinity")
-        wanted = request(scheduler_hints={"group": group.uuid})
+        create_request = request(scheduler_hints={"group": group.uuid})
         two = harness.start("two")
         answers = at_once(
-            lambda number: (two if number % 2 else harness.conductor).create_servers(CTX, request=wanted), 6
+            lambda number: (two if number % 2 else harness.conductor).create_servers(CTX, request=create_request), 6
         )
         assert refusals(answers) == ["Quota exceeded, too many servers in group"] * 3
         assert harness.count(models.InstanceGroupMember) == 3
@@ -216,13 +216,15 @@ class QuotaCases:
     def test_images_are_limited_in_number_and_bytes(self, harness: ConductorHarness) -> None:
         limit(harness, image_count_total=2, image_size_total=3)
         names = ["8d3e7b02-5d3c-4f3c-a0e8-1d5f8f6b2f0" + digit for digit in "0123"]
-        images = [msgspec.structs.replace(IMAGE, id=one, owner=PROJECT, status="queued", size=None) for one in names]
+        images = [
+            msgspec.structs.replace(IMAGE, id=image_id, owner=PROJECT, status="queued", size=None) for image_id in names
+        ]
         answers = at_once(lambda number: harness.conductor.create_image(CTX, image=images[number]), 4)
         assert (
             refusals(answers)
             == ["Quota exceeded for image_count_total: Requested 1, but already used 2 of 2 image_count_total"] * 2
         )
-        first, second = [one for one in answers if not isinstance(one, Exception)]
+        first, second = [answer for answer in answers if not isinstance(answer, Exception)]
         for image, size, fits in ((first, 2**20 + 1, True), (second, 2**20 + 1, False), (second, 2**20, True)):
             active = msgspec.structs.replace(image, status="active", size=size)
             if fits:

@@ -45,8 +45,8 @@ def pass_time(
 
 def down(harness: ConductorHarness) -> set[str]:
     with harness.db.read() as session:
-        found = services.services(session, 60.0, harness.db)
-        return {row.host for row in found.rows if not found.is_up(row)}
+        service_list = services.services(session, 60.0, harness.db)
+        return {row.host for row in service_list.rows if not service_list.is_up(row)}
 
 
 def cloud_now(harness: ConductorHarness) -> float:

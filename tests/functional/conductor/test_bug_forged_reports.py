@@ -99,7 +99,7 @@ def test_an_unknown_power_state_in_a_row_breaks_neither_list_nor_adoption(harnes
     with harness.db.write() as session:
         (row,) = unexpected.guests(session)
         row.mark = msgspec.structs.replace(row.mark, power_state=99)
-    assert [one.power_state for one in listed(harness)] == ["nostate"]
+    assert [guest_view.power_state for guest_view in listed(harness)] == ["nostate"]
     adopt(harness, id_of(1))
     assert harness.instance(id_of(1)).vm_state == "stopped"
 
@@ -141,8 +141,8 @@ def test_a_record_with_more_than_a_guest_can_have_is_left_out(
     for _ in range(2):
         answer = harness.conductor.report_guests(CTX, host="a", guests=guests)
         harness.conductor.report_guest_records(CTX, host="a", records=records)
-    assert set(answer.wanted) == {one.instance.uuid for one in bad.values()}
-    assert [one.id for one in listed(harness) if one.can_be_adopted] == [good.instance.uuid]
+    assert set(answer.wanted) == {record.instance.uuid for record in bad.values()}
+    assert [guest_view.id for guest_view in listed(harness) if guest_view.can_be_adopted] == [good.instance.uuid]
     assert held(harness) == 1
     assert [record.levelno for record in caplog.records if "left out" in record.message] == [logging.ERROR]
 
@@ -183,13 +183,15 @@ def test_a_host_holds_no_more_than_its_nodes_can_have(
     assert len(listed(harness)) == len(records), "all of them are listed"
     assert 0 < held(harness) <= most * held_ports.ADDRESSES_OF_GUEST
     assert harness.count(models.Port) <= most
-    assert sum(one.can_be_adopted for one in listed(harness)) <= most
+    assert sum(guest_view.can_be_adopted for guest_view in listed(harness)) <= most
     assert [record.levelno for record in caplog.records if "more unexpected guests" in record.message] == [
         logging.ERROR
     ]
     # Another host is not affected.
     report(harness, forged(1000, vif(front, 1000, "10.0.99.1")), host="b")
-    assert [one.where for one in listed(harness) if one.id == id_of(1000) and one.can_be_adopted] == ["b"]
+    assert [
+        guest_view.where for guest_view in listed(harness) if guest_view.id == id_of(1000) and guest_view.can_be_adopted
+    ] == ["b"]
 
 
 def test_a_long_report_is_one_line_of_the_log(harness: ConductorHarness, caplog: pytest.LogCaptureFixture) -> None:
@@ -223,7 +225,7 @@ def test_images_that_are_not_valid_are_left_out(harness: ConductorHarness) -> No
         StoredImage(id=id_of(4), size=1, image=Image(id=id_of(4), name="golden")),
     )
     harness.conductor.report_images(CTX, store="s", images=images)
-    assert {(one.id, one.can_be_adopted) for one in listed(harness)} == {
+    assert {(guest_view.id, guest_view.can_be_adopted) for guest_view in listed(harness)} == {
         (id_of(2), False),
         (id_of(3), False),
         (id_of(4), True),

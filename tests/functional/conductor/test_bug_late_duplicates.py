@@ -355,8 +355,8 @@ def test_a_late_delivery_changes_nothing(world: World, before: Calls, after: Cal
     expected = world.rows()
     world.bus.deliver(message)
     world.harness.settle()
-    found = world.rows()
-    assert {name: rows for name, rows in found.items() if rows != expected[name]} == {}
+    rows_by_table = world.rows()
+    assert {name: rows for name, rows in rows_by_table.items() if rows != expected[name]} == {}
 
 
 def test_a_request_that_was_refused_is_not_executed_when_it_comes_again(world: World) -> None:

@@ -23,9 +23,9 @@ def record(harness: ConductorHarness) -> GuestRecord:
     blue = network(harness)
     subnet(harness, blue, "10.0.0.0/29")
     uuid = harness.active(requested_networks=(RequestedNic(network_id=blue.id),))
-    made = record_of(harness, uuid)
+    guest_record = record_of(harness, uuid)
     forget(harness)
-    return made
+    return guest_record
 
 
 def test_a_late_report_frees_no_addresses(harness: ConductorHarness, record: GuestRecord) -> None:

@@ -123,7 +123,7 @@ def test_the_time_of_rows_of_a_release_before_begins_now(harness: ConductorHarne
 
 def test_no_other_module_compares_times_of_people() -> None:
     """`at()` is a conductor's own clock, for what people read. A difference or a sum of such times decides about nothing else."""
-    root, found = Path(minova.__file__).parent, set()
+    root, modules = Path(minova.__file__).parent, set()
     for room in ("conductor", "db", "placement", "scheduler", "compute"):
         for path in (root / room).rglob("*.py"):
             names = {
@@ -132,5 +132,5 @@ def test_no_other_module_compares_times_of_people() -> None:
                 if isinstance(node, ast.Attribute | ast.Name)
             }
             if names & {"timedelta", "total_seconds"}:
-                found.add(str(path.relative_to(root)))
-    assert found == COMPARES_TIMES_OF_PEOPLE
+                modules.add(str(path.relative_to(root)))
+    assert modules == COMPARES_TIMES_OF_PEOPLE

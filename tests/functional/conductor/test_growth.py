@@ -66,7 +66,9 @@ def test_migrations_that_ended_long_ago_go_with_their_consumers(harness: Conduct
     assert len(values(harness, models.Migration.uuid)) == 7
     purge(harness, 20)
     left = sorted([named("open"), named("new")])
-    assert [one for one in values(harness, models.Migration.uuid) if one != named("open")] == [named("new")]
+    assert [
+        migration_uuid for migration_uuid in values(harness, models.Migration.uuid) if migration_uuid != named("open")
+    ] == [named("new")]
     assert set(values(harness, models.Consumer.uuid)) <= {*left, uuid}
 
 

@@ -15,16 +15,16 @@ Open = Callable[[int], ConductorHarness]
 
 @pytest.fixture
 def open_harness(tmp_path: Path) -> Iterator[Open]:
-    made: list[ConductorHarness] = []
+    harnesses: list[ConductorHarness] = []
 
     def work(seconds: int) -> ConductorHarness:
         url = f"sqlite:///{tmp_path}/minova.sqlite"
         make_tables(url)
-        made.append(ConductorHarness(url, instance_build_timeout=seconds))
-        return made[0]
+        harnesses.append(ConductorHarness(url, instance_build_timeout=seconds))
+        return harnesses[0]
 
     yield work
-    for harness in made:
+    for harness in harnesses:
         harness.close()
 
 

@@ -232,7 +232,7 @@ def test_killed_at_any_statement_every_instance_comes_to_an_end(fuse: int, fails
         make_tables(url)
         harness = ConductorHarness(url)
         random_actions(harness, left := [fuse])
-        made: list[str] = []
+        created_uuids: list[str] = []
         reported: set[tuple[str, str, int]] = set()
 
         def hosts_work() -> None:
@@ -247,10 +247,10 @@ def test_killed_at_any_statement_every_instance_comes_to_an_end(fuse: int, fails
 
         server_request = request(2, request_uuid="11111111-1111-4111-8111-111111111111", body_hash="h")
         story: list[Callable[[], Any]] = [
-            lambda: made.extend(harness.conductor.create_servers(CTX, request=server_request).instance_uuids),
+            lambda: created_uuids.extend(harness.conductor.create_servers(CTX, request=server_request).instance_uuids),
             harness.settle,
             hosts_work,
-            lambda: harness.delete(made[0]) if deletes else None,
+            lambda: harness.delete(created_uuids[0]) if deletes else None,
             hosts_work,
         ]
         run_actions(harness, story)
@@ -260,7 +260,7 @@ def test_killed_at_any_statement_every_instance_comes_to_an_end(fuse: int, fails
         # Its successor, the client that asks again, and the hosts, which repeat reports that were not answered.
         harness.conductor = harness.start("one")
         again = harness.conductor.create_servers(CTX, request=server_request).instance_uuids
-        assert not made or tuple(made) == again
+        assert not created_uuids or tuple(created_uuids) == again
         for _ in range(4):
             harness.settle()
             hosts_work()

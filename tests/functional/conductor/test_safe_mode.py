@@ -34,9 +34,9 @@ def seen_by(conductor: RunningConductor) -> WitnessRecord:
 
 def record(harness: ConductorHarness) -> cloud.CloudRecord:
     with harness.db.read() as session:
-        found = cloud.record(session, harness.db.now())
-    assert found is not None
-    return found
+        cloud_record = cloud.record(session, harness.db.now())
+    assert cloud_record is not None
+    return cloud_record
 
 
 def report(harness: ConductorHarness, *hosts: str) -> None:
@@ -80,7 +80,7 @@ def test_it_changes_nothing_from_the_first_look_on(harness: ConductorHarness, fi
 def test_no_task_of_an_older_backup_is_executed(harness: ConductorHarness, file: Path) -> None:
     uuid = harness.active("a")
     harness.act(uuid, "rebuild")
-    asked = len(harness.hosts["a"].actions)
+    count_before = len(harness.hosts["a"].actions)
 
     def ends() -> None:
         harness.conductor.action_succeeded(
@@ -90,7 +90,7 @@ def test_no_task_of_an_older_backup_is_executed(harness: ConductorHarness, file:
     restore_older(harness, file, ends)
     for _ in range(5):
         harness.tick(harness.conductor, 60)
-    assert len(harness.hosts["a"].actions) == asked
+    assert len(harness.hosts["a"].actions) == count_before
     assert harness.task(uuid) is not None
 
 
@@ -262,13 +262,13 @@ def test_a_backup_from_before_an_end_of_safe_mode_is_noticed(harness: ConductorH
     report(harness, "a", "b", "c")
     harness.tick(harness.conductor)
     harness.tick(harness.conductor)
-    known = seen_by(harness.conductor)
+    seen_before = seen_by(harness.conductor)
     backups.restore(file.with_suffix(".first"), file)
     new = harness.start("two")
-    new.api_has_seen(CTX, place="controller", seen=known)
+    new.api_has_seen(CTX, place="controller", seen=seen_before)
     confirmed(harness, new)
     assert record(harness).safe_details == (
-        f"minova-api of controller: the database does not know the history {known.history}"
+        f"minova-api of controller: the database does not know the history {seen_before.history}"
     )
     harness.now += 1
     report(harness, "a", "b", "c")

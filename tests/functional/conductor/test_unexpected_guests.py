@@ -58,8 +58,8 @@ def record_of(harness: ConductorHarness, uuid: str, *actions: EndedAction, attem
 
 def report(harness: ConductorHarness, record: GuestRecord, host: str = "a", **more: Any) -> GuestsAnswer:
     """The host reports the guest, and sends its record if the conductor wants it."""
-    made = mark(record.instance.uuid, record, attempt=record.attempt, **more)
-    answer = harness.conductor.report_guests(CTX, host=host, guests=(made,))
+    guest_mark = mark(record.instance.uuid, record, attempt=record.attempt, **more)
+    answer = harness.conductor.report_guests(CTX, host=host, guests=(guest_mark,))
     if record.instance.uuid in answer.wanted:
         harness.conductor.report_guest_records(CTX, host=host, records=(record,))
     return answer

@@ -19,7 +19,7 @@ def threaded(
     compute: Callable[[str], ComputeApi] | None = None,
 ) -> Iterator[RunningConductor]:
     """It has started, and is stopped at the end; its periodic tasks run only when the test calls them."""
-    made = running(
+    manager = running(
         make_manager(
             harness.conf(),
             harness.db,
@@ -29,9 +29,9 @@ def threaded(
             clock=lambda: harness.now,
         )
     )
-    made.init_host()
-    made.post_start_hook()
+    manager.init_host()
+    manager.post_start_hook()
     try:
-        yield made
+        yield manager
     finally:
-        made.stop()
+        manager.stop()

@@ -536,8 +536,8 @@ def test_it_finds_a_full_file_system(
 
 
 def test_it_finds_queues_without_readers_and_queues_that_grow() -> None:
-    found = {"conductor": Depth(5, 1), "scheduler": Depth(5000, 2), "compute.hv1": Depth(3, 0)}
-    findings = list(judge(("conductor", "scheduler", "compute.hv1", "conductor_api"), found))
+    depth_by_queue = {"conductor": Depth(5, 1), "scheduler": Depth(5000, 2), "compute.hv1": Depth(3, 0)}
+    findings = list(judge(("conductor", "scheduler", "compute.hv1", "conductor_api"), depth_by_queue))
     assert [(finding.subject, finding.problem) for finding in findings] == [
         ("scheduler", "grows"),
         ("compute.hv1", "is read by no service"),

@@ -19,7 +19,7 @@ DOWN_TIME = 60.0
 def gauges(db: Database) -> dict[tuple[str, ...], float]:
     with db.read() as session:
         families = cloud_families(readings.read(session, db, DOWN_TIME))
-    return {(one.name, *one.labels.values()): one.value for family in families for one in family.samples}
+    return {(sample.name, *sample.labels.values()): sample.value for family in families for sample in family.samples}
 
 
 def test_services_resources_and_queues_of_a_cloud(tmp_path: Path) -> None:
@@ -34,12 +34,12 @@ def test_services_resources_and_queues_of_a_cloud(tmp_path: Path) -> None:
         assert shown["minova_resource_used", "hv1", "hv1", "MEMORY_MB"] == 512
         assert shown["minova_resource_allocated", "hv1", "hv1", "MEMORY_MB"] == 0
 
-        found = depths(cloud.rpc("conductor", configure(tmp_path / "own")), queue_names(cloud.db, DOWN_TIME))
-        assert set(found) == {"conductor", "conductor_api", "scheduler", "compute.hv1", "compute.hv2"}
+        depth_by_queue = depths(cloud.rpc("conductor", configure(tmp_path / "own")), queue_names(cloud.db, DOWN_TIME))
+        assert set(depth_by_queue) == {"conductor", "conductor_api", "scheduler", "compute.hv1", "compute.hv2"}
         assert depths(cloud.rpc("conductor", configure(tmp_path / "own")), ["absent", "conductor"]).keys() == {
             "conductor"
         }
-        assert found["compute.hv1"].messages == 0
+        assert depth_by_queue["compute.hv1"].messages == 0
 
 
 def test_guests_and_tasks_by_their_states(tmp_path: Path) -> None:

@@ -99,8 +99,8 @@ def problem_kinds(db: Database) -> list[FindingKind]:
 
 def fix(db: Database) -> list[tuple[FindingKind, str | None]]:
     """What was healed, and why not; doing it again changes nothing but what cannot be healed."""
-    healed = [(one.finding.kind, one.reason) for one in heal.fix(db)]
-    again = [(one.finding.kind, one.reason) for one in heal.fix(db)]
+    healed = [(repair.finding.kind, repair.reason) for repair in heal.fix(db)]
+    again = [(repair.finding.kind, repair.reason) for repair in heal.fix(db)]
     assert again == [(kind, reason) for kind, reason in healed if reason is not None]
     return healed
 
@@ -270,16 +270,16 @@ class AuditCases:
         for kind in ("VOLUME", None):
             give(db, f"{kind}", "a", kind=kind, DISK_GB=1)
         with db.write() as session:
-            made = {"uuid": named("store"), "name": "store", "root_provider_id": 99, "id": 99}
-            session.connection().execute(insert(models.ResourceProvider).values(generation=0, **made))
+            provider_values = {"uuid": named("store"), "name": "store", "root_provider_id": 99, "id": 99}
+            session.connection().execute(insert(models.ResourceProvider).values(generation=0, **provider_values))
         assert problems(db) == []
 
     def test_what_an_instance_holds_beside_its_node_stays(self, db: Database) -> None:
         hosts(db, "a")
         boot(db, "one", "a", allocated="")
         with db.write() as session:
-            made = {"id": 99, "uuid": named("node store"), "name": "store", "root_provider_id": 99}
-            session.connection().execute(insert(models.ResourceProvider).values(generation=0, **made))
+            provider_values = {"id": 99, "uuid": named("node store"), "name": "store", "root_provider_id": 99}
+            session.connection().execute(insert(models.ResourceProvider).values(generation=0, **provider_values))
             inventory = {"resource_class": "DISK_GB", "total": 50, "capacity": 50, "max_unit": 50}
             session.connection().execute(insert(models.Inventory).values(provider_id=99, **inventory))
         give(db, "one", "store", DISK_GB=7)

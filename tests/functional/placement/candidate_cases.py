@@ -61,9 +61,9 @@ class CandidateCases:
             for _ in range(QUERIES):
                 version, query = random_clouds.query(draw, cloud)
                 request = candidate_request(query, (1, int(version.partition(".")[2])))
-                found = [text(candidate) for candidate in find(db, request).candidates]
-                assert len(found) == len(set(found)), (seed, query)
-                assert set(found) == naive.candidates(request), (seed, query)
+                answers = [text(candidate) for candidate in find(db, request).candidates]
+                assert len(answers) == len(set(answers)), (seed, query)
+                assert set(answers) == naive.candidates(request), (seed, query)
 
     def test_a_limit_takes_some_of_them_and_sums_up_only_their_trees(self, db: Database) -> None:
         for seed in self.SEEDS:
@@ -74,19 +74,19 @@ class CandidateCases:
             query = "resources=VCPU:1,MEMORY_MB:1&resources_A=DISK_GB:1"
             everything = find(db, candidate_request(query))
             for limit in (1, 2, 7):
-                found = find(db, candidate_request(f"{query}&limit={limit}"))
-                assert len(found.candidates) == min(limit, len(everything.candidates))
-                assert {text(c) for c in found.candidates} <= {text(c) for c in everything.candidates}
-                roots = {node.root_id for candidate in found.candidates for node in candidate.nodes}
-                assert {node.id for node in found.nodes} == {n.id for n in everything.nodes if n.root_id in roots}
+                result = find(db, candidate_request(f"{query}&limit={limit}"))
+                assert len(result.candidates) == min(limit, len(everything.candidates))
+                assert {text(c) for c in result.candidates} <= {text(c) for c in everything.candidates}
+                roots = {node.root_id for candidate in result.candidates for node in candidate.nodes}
+                assert {node.id for node in result.nodes} == {n.id for n in everything.nodes if n.root_id in roots}
 
     def test_a_limit_takes_one_of_each_tree_before_it_takes_a_second(self, db: Database) -> None:
         for host in "abc":
             put_one = provider(host, inventories={"VCPU": 4})
             nics = [provider(f"{host}{number}", host, inventories={"SRIOV_NET_VF": 1}) for number in range(5)]
             put(db, put_one, *nics)
-        found = find(db, candidate_request("resources=VCPU:1,SRIOV_NET_VF:1&limit=3"))
-        assert {node.root_uuid for candidate in found.candidates for node in candidate.nodes} == {*"abc"}
+        result = find(db, candidate_request("resources=VCPU:1,SRIOV_NET_VF:1&limit=3"))
+        assert {node.root_uuid for candidate in result.candidates for node in candidate.nodes} == {*"abc"}
 
     def test_trees_are_looked_through_until_there_are_enough(self, db: Database) -> None:
         # The database cannot see that one provider has both traits, and the other one the room, so all are read.
@@ -103,8 +103,8 @@ class CandidateCases:
             provider("last", inventories={"VCPU": 4}, traits=traits),
             provider("lastborn", "last", inventories={"VGPU": 1}),
         )
-        found = find(db, candidate_request("resources=VCPU:1&required=HW_CPU_X86_AVX&limit=2"))
-        assert [candidate.allocations() for candidate in found.candidates] == [{"last": {"VCPU": 1}}]
+        result = find(db, candidate_request("resources=VCPU:1&required=HW_CPU_X86_AVX&limit=2"))
+        assert [candidate.allocations() for candidate in result.candidates] == [{"last": {"VCPU": 1}}]
 
     @pytest.mark.parametrize(
         ("query", "said"),

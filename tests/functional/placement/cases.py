@@ -43,8 +43,8 @@ def held(db: Database, consumer: str) -> dict[tuple[str, str], int]:
     model, provider = models.Allocation, models.ResourceProvider
     query = select(provider.name, model.resource_class, model.used).join(provider, provider.id == model.provider_id)
     with db.read() as session:
-        found = session.execute(query.where(model.consumer_uuid == named(consumer)))
-        return {(host, name): used for host, name, used in found}
+        rows = session.execute(query.where(model.consumer_uuid == named(consumer)))
+        return {(host, name): used for host, name, used in rows}
 
 
 def holding_on(host: str, **resources: int) -> dict[tuple[str, str], int]:
@@ -228,8 +228,8 @@ class ClaimCases:
             db.run(lambda session: inventories.set_inventories(session, named("nobody"), []))
 
     def test_a_provider_is_made_once_and_renamed(self, db: Database) -> None:
-        made = db.run(lambda session: of_node.ensure(session, named("x"), "x"))
-        assert db.run(lambda session: of_node.ensure(session, named("x"), "y")) == made
+        provider_id = db.run(lambda session: of_node.ensure(session, named("x"), "x"))
+        assert db.run(lambda session: of_node.ensure(session, named("x"), "y")) == provider_id
 
     def test_two_providers_cannot_share_a_name(self, db: Database) -> None:
         db.run(lambda session: of_node.ensure(session, named("x"), "x"))

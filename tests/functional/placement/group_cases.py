@@ -22,10 +22,10 @@ FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=512, root_gb=1)
 def add_group(db: Database, name: str, policy: str, *members: str, **rules: int) -> None:
     with db.write() as session:
         values = {"project_id": "p", "user_id": "u", "policy": policy, "rules": rules, "created_at": SEEN}
-        made: Any = session.connection().execute(
+        inserted: Any = session.connection().execute(
             insert(models.InstanceGroup).values(uuid=named(name), name=name, **values)
         )
-        rows = [{"instance_uuid": named(member), "group_id": made.inserted_primary_key[0]} for member in members]
+        rows = [{"instance_uuid": named(member), "group_id": inserted.inserted_primary_key[0]} for member in members]
         session.connection().execute(insert(models.InstanceGroupMember), rows)
 
 

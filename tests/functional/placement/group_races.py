@@ -66,7 +66,7 @@ def work(url: str, number: int, steps: int) -> int:
                 given += len(claims) - len(db.run(lambda session, c=claims: allocations.claim(session, c)))  # type: ignore[misc]
             except errors.StaleClaim:
                 continue
-        assert not (found := broken(db)), found
+        assert not (violations := broken(db)), violations
     db.close()
     return given
 

@@ -92,8 +92,8 @@ def work(url: str, number: int, steps: int, providers: int) -> int:
 
 
 def _names(rng: random.Random, providers: int) -> list[str]:
-    wanted = {f"c{rng.randrange(providers * CONSUMERS_OF_A_PROVIDER)}" for _ in range(rng.randint(1, 4))}
-    return rng.sample(sorted(wanted), len(wanted))
+    names = {f"c{rng.randrange(providers * CONSUMERS_OF_A_PROVIDER)}" for _ in range(rng.randint(1, 4))}
+    return rng.sample(sorted(names), len(names))
 
 
 def _claim(db: Database, rng: random.Random, step: int, providers: int) -> int:
@@ -111,15 +111,15 @@ def _claim(db: Database, rng: random.Random, step: int, providers: int) -> int:
 def _write(db: Database, rng: random.Random, step: int, providers: int) -> int:
     """As a client over HTTP: over several providers, all or none."""
     uuids = [named(f"node h{number}") for number in rng.sample(range(providers), 2)]
-    wanted = [
+    replacements = [
         writes.ConsumerAllocations(consumer_uuid=named(name), allocations={uuid: {"VCPU": 1} for uuid in uuids})
         for name in _names(rng, providers)
     ]
     try:
-        db.run(lambda session: writes.replace(session, wanted))
+        db.run(lambda session: writes.replace(session, replacements))
     except errors.Conflict:
         return 0
-    return len(wanted)
+    return len(replacements)
 
 
 def _release(db: Database, rng: random.Random, step: int, providers: int) -> int:

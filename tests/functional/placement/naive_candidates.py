@@ -23,7 +23,7 @@ class Naive:
     def candidates(self, request: CandidateRequest) -> set[str]:
         """Each as text: allocations and mappings."""
         roots = [uuid for uuid, provider in self._all.items() if provider["parent"] is None]
-        return {found for root in roots for found in self._of_tree(root, request)}
+        return {candidate for root in roots for candidate in self._of_tree(root, request)}
 
     def _of_tree(self, root: str, request: CandidateRequest) -> Iterator[str]:
         traits = set(self._all[root]["traits"])
@@ -81,8 +81,10 @@ class Naive:
     def _shares_with(self, uuid: str, root: str) -> bool:
         if SHARES not in self._all[uuid]["traits"]:
             return False
-        tree = [one for one in self._all if self._root_of(one) == root]
-        return any(set(self._all[one]["aggregates"]) & set(self._all[uuid]["aggregates"]) for one in tree)
+        tree = [provider_uuid for provider_uuid in self._all if self._root_of(provider_uuid) == root]
+        return any(
+            set(self._all[provider_uuid]["aggregates"]) & set(self._all[uuid]["aggregates"]) for provider_uuid in tree
+        )
 
     def _holds(
         self, amounts: Mapping[tuple[str, str], int], mappings: Mapping[str, set[str]], request: CandidateRequest

@@ -42,11 +42,11 @@ class NaivePlacement:
 
     def below(self, name: str) -> set[str]:
         """And itself."""
-        found = {name}
+        subtree = {name}
         for child, provider in self.providers.items():
             if provider.parent == name:
-                found |= self.below(child)
-        return found
+                subtree |= self.below(child)
+        return subtree
 
     def generation_of(self, consumer: str) -> int | None:
         """As the API shows it: None for one that holds nothing."""
@@ -144,8 +144,8 @@ class NaivePlacement:
         return DONE
 
     def _fits(self, wanted: dict[str, dict[str, Resources]]) -> bool:
-        asked = [(p, name, n) for held in wanted.values() for p, of in held.items() for name, n in of.items()]
-        if not all(self._units(*one) for one in asked):
+        amounts = [(p, name, n) for held in wanted.values() for p, of in held.items() for name, n in of.items()]
+        if not all(self._units(*amount) for amount in amounts):
             return False
         before, after, used = self._sum(self.held, wanted), self._sum(wanted, wanted), self.used()
         return all(

@@ -50,11 +50,11 @@ class AllocationModel(RuleBasedStateMachine):
     def claim(self, batch: list[tuple[str, str, dict[str, int]]]) -> None:
         expected = set()
         claims = []
-        for consumer, host, asked in batch:
+        for consumer, host, amounts in batch:
             number = self.seen.get(consumer, 0) + 1
-            claims.append(claim_of(consumer, host, number, **asked))
-            if self.fits(consumer, host, asked):
-                self.held[consumer] = (host, asked)
+            claims.append(claim_of(consumer, host, number, **amounts))
+            if self.fits(consumer, host, amounts):
+                self.held[consumer] = (host, amounts)
                 self.seen[consumer] = number
             else:
                 self.seen.setdefault(consumer, number)

@@ -99,21 +99,21 @@ class Model(RuleBasedStateMachine):
 
     @rule(name=provider, wanted=st.dictionaries(st.sampled_from(CLASSES), numbers), old=stale)
     def set_inventories(self, name: str, wanted: dict[str, Numbers], old: bool) -> None:
-        found = self.change(name, old, lambda session, of: inventories.replace(session, of, wanted))
-        assert found in (None, self.there(name) and self.naive.set_inventories(name, wanted, stale=old))
+        result = self.change(name, old, lambda session, of: inventories.replace(session, of, wanted))
+        assert result in (None, self.there(name) and self.naive.set_inventories(name, wanted, stale=old))
 
     @rule(name=provider, wanted=st.sets(st.sampled_from(TRAITS)), old=stale)
     def set_traits(self, name: str, wanted: set[str], old: bool) -> None:
-        found = self.change(name, old, lambda session, of: traits.set_traits(session, of, wanted))
-        assert found in (None, self.there(name) and self.naive.set_traits(name, wanted, stale=old))
+        result = self.change(name, old, lambda session, of: traits.set_traits(session, of, wanted))
+        assert result in (None, self.there(name) and self.naive.set_traits(name, wanted, stale=old))
 
     @rule(name=provider, wanted=st.sets(st.sampled_from(AGGREGATES)), old=stale)
     def set_aggregates(self, name: str, wanted: set[str], old: bool) -> None:
         def work(session: Session, of: Any) -> None:
             aggregates.set_aggregates(session, of, wanted, generation=True)
 
-        found = self.change(name, old, work)
-        assert found in (None, self.there(name) and self.naive.set_aggregates(name, wanted, stale=old))
+        result = self.change(name, old, work)
+        assert result in (None, self.there(name) and self.naive.set_aggregates(name, wanted, stale=old))
 
     def change(self, name: str, old: bool, work: Callable[[Session, Any], Any]) -> str | None:
         """None: there is no such provider. `old`: by the generation before."""
@@ -166,21 +166,21 @@ class Model(RuleBasedStateMachine):
     @rule(query=st.sampled_from(QUERIES))
     def ask_for_candidates(self, query: str) -> None:
         request = candidate_request(query)
-        found = {text(candidate) for candidate in find(self.db, request).candidates}
-        assert found == Naive(self.naive.cloud()).candidates(request)
+        candidates = {text(candidate) for candidate in find(self.db, request).candidates}
+        assert candidates == Naive(self.naive.cloud()).candidates(request)
 
     @invariant()
     def everything_agrees(self) -> None:
         with self.db.read() as session:
             assert _providers(session) == {
-                name: (one.parent, self.naive.root_of(name), one.generation)
-                for name, one in self.naive.providers.items()
+                name: (naive_provider.parent, self.naive.root_of(name), naive_provider.generation)
+                for name, naive_provider in self.naive.providers.items()
             }
             used = self.naive.used()
             assert _inventories(session) == {
                 (name, of): (numbers.capacity, used[name, of])
-                for name, one in self.naive.providers.items()
-                for of, numbers in one.inventories.items()
+                for name, naive_provider in self.naive.providers.items()
+                for of, numbers in naive_provider.inventories.items()
             }
             assert _held(session) == {
                 (name, at, of): amount
@@ -199,8 +199,8 @@ def _fields(record: queries.ProviderRecord) -> dict[str, Any]:
 
 
 def _providers(session: Session) -> dict[str, tuple[str | None, str, int]]:
-    found = queries.matching(session, queries.ProviderFilter())
-    return {record.uuid: (record.parent_uuid, record.root_uuid, record.generation) for record in found}
+    records = queries.matching(session, queries.ProviderFilter())
+    return {record.uuid: (record.parent_uuid, record.root_uuid, record.generation) for record in records}
 
 
 def _inventories(session: Session) -> dict[tuple[str, str], tuple[int, int]]:

@@ -189,9 +189,9 @@ def fill(db: Database, records: Mapping[int, HostRecord], now: float) -> None:
 
 def _fill(session: Session, records: list[HostRecord], now: float) -> None:
     def write(model: Any, rows: Iterable[Mapping[str, Any]]) -> None:
-        found = list(rows)
-        if found:
-            session.execute(insert(model), found)
+        row_list = list(rows)
+        if row_list:
+            session.execute(insert(model), row_list)
 
     write(models.Service, (_service(record) for record in records))
     write(models.Heartbeat, ({"service_id": record.service_id, "last_seen": now} for record in records))
@@ -205,8 +205,8 @@ def _fill(session: Session, records: list[HostRecord], now: float) -> None:
             for name, inventory in record.inventories.items()
         ),
     )
-    known = {aggregate.id: aggregate for record in records for aggregate in record.aggregates}
-    write(models.Aggregate, (_aggregate(aggregate) for _, aggregate in sorted(known.items())))
+    aggregate_by_id = {aggregate.id: aggregate for record in records for aggregate in record.aggregates}
+    write(models.Aggregate, (_aggregate(aggregate) for _, aggregate in sorted(aggregate_by_id.items())))
     write(
         models.AggregateHost,
         ({"aggregate_id": aggregate.id, "host": record.host} for record in records for aggregate in record.aggregates),
@@ -290,14 +290,14 @@ def inventory_rows(db: Database) -> list[tuple[str, str, int, int, int]]:
         held: dict[tuple[int, str], int] = {}
         for row in session.scalars(select(models.Allocation)):
             held[row.provider_id, row.resource_class] = held.get((row.provider_id, row.resource_class), 0) + row.used
-        found = session.execute(
+        rows = session.execute(
             select(models.ResourceProvider.name, models.Inventory).join(
                 models.Inventory, models.Inventory.provider_id == models.ResourceProvider.id
             )
         )
         return [
             (name, i.resource_class, i.capacity, i.used, held.get((i.provider_id, i.resource_class), 0))
-            for name, i in found
+            for name, i in rows
         ]
 
 

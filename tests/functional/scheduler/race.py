@@ -89,13 +89,15 @@ KINDS = (Kind("anti-affinity", 8, 1), Kind("anti-affinity", 12, 2), Kind("affini
 
 def requests_for(requests: int) -> list[RequestKind]:
     """Three in ten are of groups, one or two in ten pinned."""
-    found = [RequestKind(f"pinned-{number}", pinned=True) for number in range(requests * 3 // 20)]
+    request_kinds = [RequestKind(f"pinned-{number}", pinned=True) for number in range(requests * 3 // 20)]
     for number in range(requests // 80):
         for kind, (_, members, _) in enumerate(KINDS):
-            found += [RequestKind(f"m{kind}-{number}-{one}", group=f"g{kind}-{number}") for one in range(members)]
-    found += [RequestKind(f"plain-{number}") for number in range(requests - len(found))]
+            request_kinds += [
+                RequestKind(f"m{kind}-{number}-{member}", group=f"g{kind}-{number}") for member in range(members)
+            ]
+    request_kinds += [RequestKind(f"plain-{number}") for number in range(requests - len(request_kinds))]
     # Mixed, but members of a group stay near each other, so that they meet.
-    return sorted(found, key=lambda wish: named(wish.group or wish.name))
+    return sorted(request_kinds, key=lambda wish: named(wish.group or wish.name))
 
 
 def request_of(wish: RequestKind) -> RequestSpec:
@@ -136,8 +138,8 @@ def _add_host(session: Session, host: str, *, with_cells: bool) -> None:
     add_host(session, host, now=time.time(), numa_topology=msgspec.to_builtins(topology), **sizes)
     if with_cells:
         totals = {"VCPU": 64, "PCPU": 2 * CELL_CPUS, "MEMORY_MB": sizes["memory_mb"], "DISK_GB": 500}
-        wanted = [Inventory(resource_class=name, total=total, max_unit=total) for name, total in totals.items()]
-        inventories.set_inventories(session, named(f"node {host}"), wanted)
+        inventory_list = [Inventory(resource_class=name, total=total, max_unit=total) for name, total in totals.items()]
+        inventories.set_inventories(session, named(f"node {host}"), inventory_list)
 
 
 def _cell(index: int) -> NUMACell:
@@ -223,15 +225,15 @@ def race(*urls: str, schedulers: int, requests: int) -> Outcome:
     seconds = time.monotonic() - begun
     assert [process.returncode for process in running] == [0] * schedulers, "\n".join(error for _, error in ended)
     reports = [msgspec.json.decode(output, type=Report) for output, _ in ended]
-    said = {one.name: one for report in reports for one in report.said}
+    said = {outcome.name: outcome for report in reports for outcome in report.said}
     assert len(said) == requests
     with closing(Database(urls[-1])) as db:
         _check(db, requests, said)
-    given = [one for one in said.values() if one.host is not None]
+    given = [outcome for outcome in said.values() if outcome.host is not None]
     return Outcome(
         given=len(given),
         refused=requests - len(given),
-        unclaimed=sum(one.unclaimed for one in said.values()),
+        unclaimed=sum(outcome.unclaimed for outcome in said.values()),
         claims_refused=sum(report.claims_refused for report in reports),
         decisions_repeated=sum(report.decisions_repeated for report in reports),
         beside_cells=_beside_cells(said, requests),
@@ -246,24 +248,24 @@ def _check(db: Database, requests: int, said: Mapping[str, WorkerReport]) -> Non
         provider, allocation = models.ResourceProvider, models.Allocation
         query = select(allocation.consumer_uuid, provider.name).join(provider, provider.id == allocation.provider_id)
         held = {(uuid, name) for uuid, name in session.execute(query.distinct())}
-    assert held == {(named(f"{one.name}-0"), one.host) for one in said.values() if one.host is not None}
-    assert all(one.reasons for one in said.values() if one.host is None)
+    assert held == {(named(f"{outcome.name}-0"), outcome.host) for outcome in said.values() if outcome.host is not None}
+    assert all(outcome.reasons for outcome in said.values() if outcome.host is None)
     for name, hosts in _hosts_of_groups(requests, said).items():
         kind = KINDS[int(name[1])]
         assert len(hosts) == 1 if kind.policy == "affinity" else max(hosts.values()) <= kind.most, (name, hosts)
-    refused = [one for one in said.values() if one.host is None and one.name.startswith("plain")]
-    if any(not one.unclaimed for one in refused):
+    refused = [outcome for outcome in said.values() if outcome.host is None and outcome.name.startswith("plain")]
+    if any(not outcome.unclaimed for outcome in refused):
         # Nothing was given back, so who had no place has none now.
         assert manager_of(db).capacity(CTX, request_of(RequestKind("any")), 1).total == 0
 
 
 def _hosts_of_groups(requests: int, said: Mapping[str, WorkerReport]) -> dict[str, Counter[str]]:
-    found: dict[str, Counter[str]] = {}
+    counts_by_group: dict[str, Counter[str]] = {}
     for wish in requests_for(requests):
         host = said[wish.name].host
         if wish.group is not None and host is not None:
-            found.setdefault(wish.group, Counter())[host] += 1
-    return found
+            counts_by_group.setdefault(wish.group, Counter())[host] += 1
+    return counts_by_group
 
 
 def _beside_cells(said: Mapping[str, WorkerReport], requests: int) -> int:

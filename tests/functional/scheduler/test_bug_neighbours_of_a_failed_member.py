@@ -37,13 +37,13 @@ def has_bad_member(request: Request, bad: Sequence[str]) -> bool:
 
 def batch_of(manager: SchedulerManager, count: int) -> dict[str, ScheduleAnswer | BaseException]:
     """Answers or errors of requests that are decided together: they wait in the queue until all have come."""
-    found: dict[str, ScheduleAnswer | BaseException] = {}
+    answer_by_prefix: dict[str, ScheduleAnswer | BaseException] = {}
 
     def caller(prefix: str) -> None:
         try:
-            found[prefix] = ask(manager, prefix=prefix)
+            answer_by_prefix[prefix] = ask(manager, prefix=prefix)
         except Exception as error:  # noqa: BLE001  - the case looks at it
-            found[prefix] = error
+            answer_by_prefix[prefix] = error
 
     queue = manager.driver._claim_loop.queue
     threads = [threading.Thread(target=caller, args=(f"r{number}",)) for number in range(count)]
@@ -54,7 +54,7 @@ def batch_of(manager: SchedulerManager, count: int) -> dict[str, ScheduleAnswer 
             threading.Event().wait(0.001)
     for thread in threads:
         thread.join(60)
-    return found
+    return answer_by_prefix
 
 
 @pytest.mark.parametrize("error", KINDS, ids=lambda error: type(error).__name__)
@@ -66,10 +66,12 @@ def test_only_the_member_that_fails_gets_its_error(
     manager = manager_of(db)
     ask(manager, prefix="warm")
     inject(manager, monkeypatch, where, error, [BAD])
-    found = batch_of(manager, 6)
-    assert type(found.pop(BAD)) is type(error)
-    assert all(isinstance(answer, ScheduleAnswer) and answer.selections for answer in found.values()), found
-    assert all(held(db, f"{prefix}-0") for prefix in found)
+    answer_by_prefix = batch_of(manager, 6)
+    assert type(answer_by_prefix.pop(BAD)) is type(error)
+    assert all(isinstance(answer, ScheduleAnswer) and answer.selections for answer in answer_by_prefix.values()), (
+        answer_by_prefix
+    )
+    assert all(held(db, f"{prefix}-0") for prefix in answer_by_prefix)
     assert not unbalanced(inventory_rows(db))
 
 
@@ -119,6 +121,6 @@ def test_with_the_database_away_a_batch_does_not_wait_for_it_once_for_each_membe
         raise errors.ServiceUnavailable("The database does not answer")
 
     monkeypatch.setattr(claim_writes, "write", away)
-    found = batch_of(manager, 20)
-    assert all(isinstance(error, errors.ServiceUnavailable) for error in found.values())
+    answer_by_prefix = batch_of(manager, 20)
+    assert all(isinstance(error, errors.ServiceUnavailable) for error in answer_by_prefix.values())
     assert tried == [20, 1, 1]

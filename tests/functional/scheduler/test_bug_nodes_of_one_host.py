@@ -19,7 +19,7 @@ def test_anti_affinity_leaves_a_host_whose_other_node_has_a_member(db: Database)
     group, manager = group_of(db, "anti-affinity", 3), manager_of(db)
     spec = spec_of(instance_group=group)
     first, second, third = (ask(manager, prefix=f"m{number}", spec=spec) for number in range(3))
-    assert [one.selections[0][0].host for one in (first, second)] == ["roomy", "small"]
+    assert [answer.selections[0][0].host for answer in (first, second)] == ["roomy", "small"]
     assert not second.diagnosis.conflicts
     assert "ServerGroupAntiAffinityFilter removed 3" in third.diagnosis.summary()
 
@@ -40,5 +40,5 @@ def test_hints_of_instances_mean_hosts(db: Database, hint: str, hosts: set[tuple
         add_instance(session, named("there-0"))
     ask(manager, prefix="there", spec=spec_of(force_hosts=("roomy",)))
     spec = spec_of(scheduler_hints={hint: (named("there-0"),)})
-    found = ask(manager, prefix="new", spec=spec).selections[0]
-    assert {(one.host, one.node) for one in found} == hosts
+    alternates = ask(manager, prefix="new", spec=spec).selections[0]
+    assert {(selection.host, selection.node) for selection in alternates} == hosts

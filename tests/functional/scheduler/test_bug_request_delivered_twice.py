@@ -32,19 +32,21 @@ def holder(db: Database, prefix: str) -> set[str]:
 
 def true_duplicates(first: SchedulerManager, second: SchedulerManager) -> dict[str, list[object]]:
     """Each request reaches both schedulers at the same time."""
-    found: dict[str, list[object]] = {f"r{number}": [] for number in range(REQUESTS)}
+    answers_by_prefix: dict[str, list[object]] = {f"r{number}": [] for number in range(REQUESTS)}
 
     def deliver(manager: SchedulerManager, prefix: str) -> None:
-        found[prefix].append(outcome(manager, prefix))
+        answers_by_prefix[prefix].append(outcome(manager, prefix))
 
     threads = [
-        threading.Thread(target=deliver, args=(manager, prefix)) for prefix in found for manager in (first, second)
+        threading.Thread(target=deliver, args=(manager, prefix))
+        for prefix in answers_by_prefix
+        for manager in (first, second)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
-    return found
+    return answers_by_prefix
 
 
 @pytest.mark.parametrize("schedulers", [1, 2])

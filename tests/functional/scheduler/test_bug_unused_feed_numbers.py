@@ -27,15 +27,15 @@ class Statement(NamedTuple):
 @contextmanager
 def feed_queries(db: Database) -> Iterator[list[Statement]]:
     """The queries of `host_changes` inside."""
-    made: list[Statement] = []
+    statements: list[Statement] = []
 
     def note(_connection: Any, _cursor: Any, text: str, parameters: Any, _context: Any, _many: bool) -> None:
         if text.startswith("SELECT") and "host_changes" in text:
-            made.append(Statement(text, len(parameters)))
+            statements.append(Statement(text, len(parameters)))
 
     event.listen(db.engine, "before_cursor_execute", note)
     try:
-        yield made
+        yield statements
     finally:
         event.remove(db.engine, "before_cursor_execute", note)
 
@@ -78,8 +78,8 @@ class Writers:
         self.open.append(Writer(self.clock.now + delay, changes if self.rng.random() < 0.6 else []))
 
     def end(self, by: float) -> None:
-        ended = [one for one in self.open if one.ends_at <= by]
-        self.open = [one for one in self.open if one.ends_at > by]
+        ended = [transaction for transaction in self.open if transaction.ends_at <= by]
+        self.open = [transaction for transaction in self.open if transaction.ends_at > by]
         for change in (change for writer in ended for change in writer.changes):
             write(self.db, change)
             self.stored[change[1]] += 1

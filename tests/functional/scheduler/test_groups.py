@@ -63,9 +63,9 @@ def test_parallel_requests_fill_what_the_policy_allows_and_no_more(
     hosts(db, 4, memory_mb=16384)
     group = group_of(db, policy, 9, **rules)
     answers = in_parallel([manager_of(db) for _ in range(3)], group, 9)
-    found = chosen(answers)
-    assert (found.total(), max(found.values()) <= most) == (placed, True), found
-    assert hosts_used in (None, len(found))
+    count_by_host = chosen(answers)
+    assert (count_by_host.total(), max(count_by_host.values()) <= most) == (placed, True), count_by_host
+    assert hosts_used in (None, len(count_by_host))
     assert not unbalanced(inventory_rows(db))
     reasons = [str([step for step in a.diagnosis.steps if step.lost]) for a in answers if not a.selections]
     assert all("group" in reason for reason in reasons if policy == "anti-affinity"), reasons

@@ -37,11 +37,11 @@ def chosen(answer: ScheduleAnswer) -> list[str]:
 def hosts_drawn(db: Database, times: int, **options: Any) -> Counter[str]:
     """Who is chosen by requests that leave nothing behind for the next."""
     manager = manager_of(db, **options)
-    found: Counter[str] = Counter()
+    count_by_host: Counter[str] = Counter()
     for number in range(times):
-        found.update(chosen(ask(manager, prefix=f"r{len(options)}-{number}")))
+        count_by_host.update(chosen(ask(manager, prefix=f"r{len(options)}-{number}")))
         db.run(lambda session, n=number: claims.release(session, uuids(1, f"r{len(options)}-{n}")))  # type: ignore[misc]
-    return found
+    return count_by_host
 
 
 # -- how one of the best is chosen -------------------------------------------------------------------------------------
@@ -142,9 +142,9 @@ def test_hosts_that_were_tried_are_passed_over_by_the_retry_filter_alone(db: Dat
     tried = spec_of(retry=Retry(num_attempts=2, hosts=(("h0", "h0"), ("h1", "other-node"))))
     with_filter = manager_of(db, filter_scheduler__enabled_filters=["RetryFilter", "ComputeFilter"])
     answer = ask(with_filter, alternates=2, spec=tried)
-    assert {one.host for one in answer.selections[0]} == {"h1", "h2"}
+    assert {selection.host for selection in answer.selections[0]} == {"h1", "h2"}
     without = ask(manager_of(db), alternates=2, spec=tried, prefix="without")
-    assert {one.host for one in without.selections[0]} == {"h0", "h1", "h2"}
+    assert {selection.host for selection in without.selections[0]} == {"h0", "h1", "h2"}
 
 
 # -- the log -----------------------------------------------------------------------------------------------------------
@@ -424,8 +424,10 @@ def test_the_scheduler_tells_what_it_begins_and_what_it_has_found(
     ask(manager, spec=msgspec.structs.replace(spec_of(flavor(memory_mb=memory_mb)), num_instances=1))
     manager.stop()
     sent = [message for _, message, _, _ in _impl_test.NOTIFICATIONS]
-    assert [one["event_type"] for one in sent] == [f"scheduler.select_destinations.{phase}" for phase in phases]
-    assert {one["publisher_id"] for one in sent} == {"scheduler.s1"}
+    assert [notification["event_type"] for notification in sent] == [
+        f"scheduler.select_destinations.{phase}" for phase in phases
+    ]
+    assert {notification["publisher_id"] for notification in sent} == {"scheduler.s1"}
     spec = sent[0]["payload"]["request_spec"]
     assert (spec["num_instances"], spec["instance_type"]["memory_mb"]) == (1, memory_mb)
     assert spec["instance_properties"]["project_id"] == "p"

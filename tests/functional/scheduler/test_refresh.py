@@ -126,8 +126,10 @@ class Cloud(RuleBasedStateMachine):
         def work(session: Session) -> None:
             node = session.scalar(select(models.ComputeNode).where(models.ComputeNode.host == host))
             if node is None:
-                known = session.scalar(select(models.Service.id).where(models.Service.host == host))
-                add_host(session, host, now=self.clock.now, service=known is None, announce=False, memory_mb=memory_mb)
+                service_id = session.scalar(select(models.Service.id).where(models.Service.host == host))
+                add_host(
+                    session, host, now=self.clock.now, service=service_id is None, announce=False, memory_mb=memory_mb
+                )
             else:
                 node.memory_mb, node.generation = memory_mb, node.generation + 1
                 inventories.set_inventories(session, node.uuid, inventories_of(node))
@@ -159,8 +161,8 @@ class Cloud(RuleBasedStateMachine):
             for model in (models.ProviderTrait, models.ProviderAggregate):
                 session.execute(delete(model).where(model.provider_id == provider_id))
             if provider_id is not None:
-                session.add_all(models.ProviderTrait(provider_id=provider_id, trait=one) for one in has)
-                uuids = (named(one) for one in has)
+                session.add_all(models.ProviderTrait(provider_id=provider_id, trait=trait) for trait in has)
+                uuids = (named(aggregate) for aggregate in has)
                 session.add_all(
                     models.ProviderAggregate(provider_id=provider_id, aggregate_uuid=uuid) for uuid in uuids
                 )

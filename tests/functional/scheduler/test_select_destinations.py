@@ -61,7 +61,7 @@ def test_all_or_nothing(db: Database) -> None:
         "No valid host was found. Only 4 of 5 instances had one. "
         "2 hosts: placement removed 2 (not enough free MEMORY_MB)."
     )
-    assert {one.reason for one in answer.diagnosis.steps[0].lost} == {
+    assert {lost_host.reason for lost_host in answer.diagnosis.steps[0].lost} == {
         "free MEMORY_MB 0 < requested 2048 (capacity 4096, used 4096)"
     }
     assert all(row[3] == 0 for row in inventory_rows(db))

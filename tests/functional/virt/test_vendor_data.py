@@ -72,15 +72,15 @@ def test_each_service_has_its_name_and_is_told_of_the_guest(server: Service, tmp
     file = tmp_path / "vendor_data.json"
     file.write_text('{"motd": "welcome"}')
     wrong = [target(server, path) for path in ("broken", "fails", "long", "moved")]
-    made = files(
+    guest_files = files(
         vendordata_providers=["StaticJSON", "DynamicJSON"],
         vendordata_jsonfile_path=str(file),
         vendordata_dynamic_targets=[target(server, "good"), *wrong],
     )
-    found = made.of(msgspec.structs.replace(BASIC, metadata={"role": "web"}), NO_DATA)
+    drive_files = guest_files.of(msgspec.structs.replace(BASIC, metadata={"role": "web"}), NO_DATA)
     empty: dict[str, Any] = {"broken": {}, "fails": {}, "long": {}, "moved": {}}
-    assert second(found) == {"static": {"motd": "welcome"}, "good": {"join": "token"}, **empty}
-    assert json.loads(found["openstack/latest/vendor_data.json"]) == {"motd": "welcome"}
+    assert second(drive_files) == {"static": {"motd": "welcome"}, "good": {"join": "token"}, **empty}
+    assert json.loads(drive_files["openstack/latest/vendor_data.json"]) == {"motd": "welcome"}
     assert server.asked[0] == {
         "project-id": "demo",
         "instance-id": BASIC.uuid,
@@ -93,13 +93,13 @@ def test_each_service_has_its_name_and_is_told_of_the_guest(server: Service, tmp
 
 
 def test_failure_may_be_fatal(server: Service) -> None:
-    made = files(
+    guest_files = files(
         vendordata_providers=["DynamicJSON"],
         vendordata_dynamic_targets=[target(server, "fails")],
         vendordata_dynamic_failure_fatal=True,
     )
     with pytest.raises(ServiceUnavailable, match="Vendor data of fails"):
-        made.of(BASIC, NO_DATA)
+        guest_files.of(BASIC, NO_DATA)
 
 
 def test_only_named_providers_are_used(server: Service) -> None:

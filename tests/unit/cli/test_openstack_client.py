@@ -239,7 +239,7 @@ def options(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
 @cache
 def openstack() -> dict[str, dict[str, argparse.Action]]:
     """The options of each command of OpenStack's client."""
-    found = {}
+    options_by_command = {}
     for group in (*GROUPS, NETWORK):
         for entry in metadata.entry_points(group=group):
             name = entry.name.replace("_", " ")
@@ -248,18 +248,18 @@ def openstack() -> dict[str, dict[str, argparse.Action]]:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # the client's own
                     # Some options depend on what the cloud has: it has everything.
-                    found[name] = options(entry.load()(mock.MagicMock(), None).get_parser(name))
-    return found
+                    options_by_command[name] = options(entry.load()(mock.MagicMock(), None).get_parser(name))
+    return options_by_command
 
 
 @cache
 def minova() -> dict[str, dict[str, argparse.Action]]:
-    found = {}
+    options_by_command = {}
     for name, path in COMMANDS.items():
         module, _, factory = path.partition(":")
         command = getattr(importlib.import_module(module), factory)(mock.MagicMock(), None)
-        found[name] = options(command.get_parser(name))
-    return found
+        options_by_command[name] = options(command.get_parser(name))
+    return options_by_command
 
 
 def test_every_command_of_openstack_is_served_or_has_a_reason() -> None:

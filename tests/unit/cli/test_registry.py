@@ -10,8 +10,8 @@ from minova.cli.registry import COMMANDS, Commands
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_command_of_the_table_is_there_and_says_what_it_does(name: str) -> None:
-    command, found, rest = Commands().find_command(name.split())
-    assert (found, rest) == (name, [])
+    command, command_name, rest = Commands().find_command(name.split())
+    assert (command_name, rest) == (name, [])
     assert command.__doc__
 
 

@@ -104,7 +104,7 @@ def test_a_delete_that_takes_too_long_says_why(fault: dict[str, str] | None, sai
 def test_a_build_has_ended_whatever_followed_it(status: str, task: str | None) -> None:
     answers = [server("web", task="spawning"), server("web", status, task)]
     built = wait_for_builds(lambda: [answers.pop(0)], [server("web")], Progress(io.StringIO()), timeout=60)
-    assert ([one["status"] for one in built], answers) == ([status], [])
+    assert ([built_server["status"] for built_server in built], answers) == ([status], [])
 
 
 def test_names_do_not_act_on_the_terminal() -> None:

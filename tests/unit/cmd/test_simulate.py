@@ -33,10 +33,10 @@ def test_it_prints_the_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     path = tmp_path / "cloud.json"
     path.write_text(json.dumps(cloud()))
     assert manage(path) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["filters"] == ["ComputeFilter"]
-    assert found["requests"][0]["chain"] == [["ComputeFilter", ["a", "b"]]]
-    assert found["requests"][0]["order"] == [["a", 3.0], ["b", 3.0]]
+    report = json.loads(capsys.readouterr().out)
+    assert report["filters"] == ["ComputeFilter"]
+    assert report["requests"][0]["chain"] == [["ComputeFilter", ["a", "b"]]]
+    assert report["requests"][0]["order"] == [["a", 3.0], ["b", 3.0]]
 
 
 def test_pretty_is_the_same_with_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,7 +101,7 @@ def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_novas_paths_of_classes_and_options_without_a_group_are_understood() -> None:
-    found = simulated(
+    report = simulated(
         filters=["nova.scheduler.filters.availability_zone_filter.AvailabilityZoneFilter"],
         config={
             "default_availability_zone": "here",
@@ -109,8 +109,8 @@ def test_novas_paths_of_classes_and_options_without_a_group_are_understood() -> 
         },
         requests=[{"id": zone, "flavor": SIZE, "availability_zone": zone} for zone in ("here", "nova")],
     )
-    assert found["weighers"] == ["RAMWeigher"]
-    assert [request["selected"] for request in found["requests"]] == [["a", "b"], []]
+    assert report["weighers"] == ["RAMWeigher"]
+    assert [request["selected"] for request in report["requests"]] == [["a", "b"], []]
 
 
 def test_a_request_that_cannot_be_made_has_its_error_and_the_others_go_on() -> None:
@@ -123,21 +123,21 @@ def test_a_request_that_cannot_be_made_has_its_error_and_the_others_go_on() -> N
 
 def test_a_filter_that_raises_fails_the_request_only_if_the_chain_comes_to_it() -> None:
     body = {"id": "r1", "flavor": SIZE, "hints": {"query": '["<", "$host", 3]'}}
-    found = simulated(filters=["ComputeFilter", "JsonFilter"], requests=[body])["requests"][0]
-    assert found["error"].startswith("TypeError: ")
-    assert [name for name, _ in found["chain"]] == ["ComputeFilter"]
-    assert list(found["individual"]) == ["ComputeFilter"]
+    result = simulated(filters=["ComputeFilter", "JsonFilter"], requests=[body])["requests"][0]
+    assert result["error"].startswith("TypeError: ")
+    assert [name for name, _ in result["chain"]] == ["ComputeFilter"]
+    assert list(result["individual"]) == ["ComputeFilter"]
     unreached = {**body, "ignore_hosts": ["A", "B"]}
-    found = simulated(filters=["ComputeFilter", "JsonFilter"], requests=[unreached])["requests"][0]
-    assert (found["error"], found["chain"]) == (None, [])
+    result = simulated(filters=["ComputeFilter", "JsonFilter"], requests=[unreached])["requests"][0]
+    assert (result["error"], result["chain"]) == (None, [])
 
 
 def test_what_a_winner_consumes_and_the_group_it_joins_is_seen_by_the_next() -> None:
     body = {"flavor": SIZE, "consume": True, "group": {"policy": "anti-affinity", "uuid": "g"}}
     requests = [{**body, "id": f"r{number}"} for number in range(3)]
-    found = simulated(filters=["ServerGroupAntiAffinityFilter"], requests=requests)["requests"]
-    assert [request["selected"] for request in found] == [["a", "b"], ["b"], []]
-    assert found[0]["consumed"] == {
+    results = simulated(filters=["ServerGroupAntiAffinityFilter"], requests=requests)["requests"]
+    assert [request["selected"] for request in results] == [["a", "b"], ["b"], []]
+    assert results[0]["consumed"] == {
         "host": "a",
         "free_ram_mb": 4096 - 512,
         "free_disk_mb": 49 * 1024,

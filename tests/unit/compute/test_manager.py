@@ -856,7 +856,7 @@ def test_an_audit_asked_for_answers_what_it_corrected_and_tells_the_conductor(co
     assert compute.manager.audit_node(CTX, NODE) == NodeAudit()
     compute.hypervisor.add_domain("stranger", NODE, 256, ours=False)
     audit_node = compute.manager.audit_node(CTX, NODE)
-    assert [str(one) for one in audit_node.corrected] == ["memory_mb_used from 1536 to 1792"]
+    assert [str(drift) for drift in audit_node.corrected] == ["memory_mb_used from 1536 to 1792"]
     assert audit_node.orphans == {"stranger": 256}
     assert list(compute.conductor.audits.values()) == [audit_node]
 
@@ -890,7 +890,7 @@ def test_reserved_amounts_and_ratios_change_with_the_next_audit(with_file: tuple
     compute.boot("i")
     reread(compute, path, "reserved_host_memory_mb = 1024\nreserved_host_cpus = 2\ncpu_allocation_ratio = 2.5")
     assert (compute.row.memory_mb_used, compute.row.vcpus_used) == (1024 + 1024, 2 + 2)
-    by_class = {one.resource_class: one for one in compute.conductor.inventories[compute.row.uuid]}
+    by_class = {inventory.resource_class: inventory for inventory in compute.conductor.inventories[compute.row.uuid]}
     assert (by_class["VCPU"].reserved, by_class["VCPU"].allocation_ratio) == (2, 2.5)
     assert by_class["MEMORY_MB"].reserved == 1024
     assert [audit.corrected for audit in compute.conductor.audits.values() if audit] == [()]

@@ -79,7 +79,17 @@ def test_the_requests_of_one_caller_are_served_in_batches_and_answered_in_order(
     queue = BatchQueue(work, 4)
     answers = queue.ask_all(range(9))
     assert sizes == [4, 4, 1]
-    assert [one if isinstance(one, int) else str(one) for one in answers] == [0, 2, 4, 6, 8, "5", 12, 14, 16]
+    assert [answer if isinstance(answer, int) else str(answer) for answer in answers] == [
+        0,
+        2,
+        4,
+        6,
+        8,
+        "5",
+        12,
+        14,
+        16,
+    ]
     assert queue.ask_all([]) == []
     assert queue.ask(1) == 2
 

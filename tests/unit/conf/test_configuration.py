@@ -48,8 +48,8 @@ NOVA = {
 def test_defaults_are_novas(name: str, expected: object) -> None:
     group, _, option = name.partition(".")
     conf = configuration.load([], "test", files=[])
-    found = conf[option] if group == "DEFAULT" else conf[group][option]
-    assert found == expected
+    value = conf[option] if group == "DEFAULT" else conf[group][option]
+    assert value == expected
 
 
 @pytest.mark.parametrize(

@@ -52,14 +52,14 @@ def found_in(name: str) -> list[OptionFinding]:
 
 @pytest.mark.parametrize("name", ENDS)
 def test_each_option_of_a_file_has_a_meaning(name: str) -> None:
-    found = found_in(name)
-    assert [one.option for one in found if one.meaning is Meaning.PROTECTS] == ENDS[name]
-    unknown = {one.option: one.text for one in found if one.meaning is Meaning.UNKNOWN}
+    options = found_in(name)
+    assert [option.option for option in options if option.meaning is Meaning.PROTECTS] == ENDS[name]
+    unknown = {option.option: option.text for option in options if option.meaning is Meaning.UNKNOWN}
     assert unknown == MISSPELT.get(name, {})
-    assert any(one.meaning is Meaning.USED for one in found)
-    assert all(one.text for one in found if one.meaning is not Meaning.USED)
+    assert any(option.meaning is Meaning.USED for option in options)
+    assert all(option.text for option in options if option.meaning is not Meaning.USED)
     with pytest.raises(errors.InvalidConfiguration) as raised:
-        foreign_options.require_served(found)
+        foreign_options.require_served(options)
     assert all(f"{option} = " in str(raised.value) for option in ENDS[name])
     assert f"{name}.conf" in str(raised.value)
 
@@ -157,7 +157,7 @@ def test_bug_options_of_old_public_files_were_unknown(tmp_path: Path) -> None:
 def test_values_that_protect_nothing_end_no_start(tmp_path: Path, place: tuple[str, str], value: str) -> None:
     file = tmp_path / "minova.conf"
     file.write_text("[{}]\n{} = {}\n".format(*place, value))
-    assert [one.meaning for one in configuration.foreign(read(file))] == [Meaning.NO_EFFECT]
+    assert [option.meaning for option in configuration.foreign(read(file))] == [Meaning.NO_EFFECT]
 
 
 def test_bug_options_of_libraries_in_public_files_were_unknown(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_bug_names_that_the_log_reads_were_told_to_have_no_effect(name: str, tmp
     file.write_text(f"[DEFAULT]\n{name} = {tmp_path}/there\n")
     conf = read(file)
     assert f"{tmp_path}/there" in (conf.log_dir, conf.log_file, conf.log_config_append)
-    assert [one.meaning for one in configuration.foreign(conf)] == [Meaning.USED]
+    assert [option.meaning for option in configuration.foreign(conf)] == [Meaning.USED]
 
 
 def test_users_have_the_options_of_keystoneauth() -> None:

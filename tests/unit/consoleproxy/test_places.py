@@ -22,9 +22,9 @@ def clock() -> Clock:
 
 @pytest.fixture
 def sockets() -> Iterator[list[socket.socket]]:
-    made: list[socket.socket] = []
-    yield made
-    for each in made:
+    connections: list[socket.socket] = []
+    yield connections
+    for each in connections:
         each.close()
 
 

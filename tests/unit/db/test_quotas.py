@@ -104,10 +104,10 @@ def test_limits_of_one_project_are_changed_and_removed_one_by_one(db: Database) 
     db.run(lambda session: quotas.set_limits(session, "p", {"cores": 8, "ram": 80}))
     db.run(lambda session: quotas.set_limits(session, "q", {"cores": 8, "ram": 80}))
     db.run(lambda session: quotas.set_limits(session, "p", {"cores": 9}))
-    assert [(limits(db, one)["cores"], limits(db, one)["ram"]) for one in ("p", "q")] == [(9, 80), (8, 80)]
+    assert [(limits(db, project)["cores"], limits(db, project)["ram"]) for project in ("p", "q")] == [(9, 80), (8, 80)]
     db.run(lambda session: quotas.remove_limits(session, "p", ["cores"]))
     options = quotas.configured(conf_of())
-    assert [(limits(db, one)["cores"], limits(db, one)["ram"]) for one in ("p", "q")] == [
+    assert [(limits(db, project)["cores"], limits(db, project)["ram"]) for project in ("p", "q")] == [
         (options["cores"], 80),
         (8, 80),
     ]
@@ -122,7 +122,7 @@ def test_a_refusal_shows_what_was_used_before_the_request(db: Database) -> None:
             )
         )
     assert (error.value.used["cores"], error.value.used["ram"]) == (3, 0)
-    assert [one.resource for one in error.value.over] == ["ram"]
+    assert [excess.resource for excess in error.value.over] == ["ram"]
     assert error.value.limits == {"cores": 4, "instances": 4, "ram": 4}
 
 

@@ -257,22 +257,22 @@ def test_programs_of_the_tests_exist(words: tuple[str, ...], monkeypatch: pytest
         return
     assert importlib.util.find_spec(module) is not None
     if module.startswith("tests.benchmarks."):
-        found: list[Option] = []
+        known_options: list[Option] = []
 
         def note(name: str, doc: str | None, *options: Option) -> None:
-            found.extend(options)
+            known_options.extend(options)
             raise SystemExit
 
         program = importlib.import_module(f"{module}.__main__")
         monkeypatch.setattr(program, parse.__name__, note)
         with pytest.raises(SystemExit):
             program.main()
-        assert set(options_of(words)) <= {f"--{option.name}" for option in found} | {"--smallest", "--help"}
+        assert set(options_of(words)) <= {f"--{option.name}" for option in known_options} | {"--smallest", "--help"}
         assert [word for word in words[words.index("-m") + 2 :][:1] if not word.startswith(("-", "["))] == []
 
 
 @pytest.mark.parametrize("words", [*lines_of("check"), *lines_of("tox")])
 def test_kinds_of_checks_exist(words: tuple[str, ...]) -> None:
     kinds = words[1:2] if words[0] == "-e" else words[: words.index("--")] if "--" in words else words
-    known = (ROOT / "tools/check").read_text() + (ROOT / "setup.cfg").read_text()
-    assert [kind for kind in kinds if not re.search(rf"\b{re.escape(kind)}\b", known)] == []
+    run_kinds = (ROOT / "tools/check").read_text() + (ROOT / "setup.cfg").read_text()
+    assert [kind for kind in kinds if not re.search(rf"\b{re.escape(kind)}\b", run_kinds)] == []

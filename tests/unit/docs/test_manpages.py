@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(scope="module")
 def pages() -> dict[str, str]:
-    made: dict[str, str] = runpy.run_path(str(ROOT / "tools" / "manpages"))["pages"]()
-    return made
+    text_by_page: dict[str, str] = runpy.run_path(str(ROOT / "tools" / "manpages"))["pages"]()
+    return text_by_page
 
 
 def test_pages_are_current(pages: dict[str, str]) -> None:

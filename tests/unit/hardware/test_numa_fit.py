@@ -165,12 +165,12 @@ CASES: list[tuple[str, NUMATopology, InstanceNUMATopology, str | None]] = [
 
 @pytest.mark.parametrize(("on", "wanted", "reason"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_fit(on: NUMATopology, wanted: InstanceNUMATopology, reason: str | None) -> None:
-    found = fit(on, wanted)
+    answer = fit(on, wanted)
     if reason is None:
-        assert isinstance(found, InstanceNUMATopology), found
+        assert isinstance(answer, InstanceNUMATopology), answer
     else:
-        assert isinstance(found, NoFit)
-        assert reason in found.reason
+        assert isinstance(answer, NoFit)
+        assert reason in answer.reason
 
 
 def test_without_limits_shared_guests_overcommit_as_they_like() -> None:
@@ -246,40 +246,40 @@ def test_a_device_ties_the_guest_to_its_cell() -> None:
 
 
 def test_the_reason_names_the_devices_when_it_is_for_them() -> None:
-    found = fit(TWO, guest(pinned()), pci=PciNeeds(pools=(), requests=(pci_request(2),)))
-    assert isinstance(found, NoFit)
-    assert "PCI devices {'vendor_id': '8086'}" in found.reason
+    answer = fit(TWO, guest(pinned()), pci=PciNeeds(pools=(), requests=(pci_request(2),)))
+    assert isinstance(answer, NoFit)
+    assert "PCI devices {'vendor_id': '8086'}" in answer.reason
 
 
 def test_cpus_prefer_full_cores_and_emulator_threads_get_one_of_their_own() -> None:
-    found = fit(host(cell(pinned_cpus=cpus(0))), guest(pinned(4), emulator="isolate"))
-    assert isinstance(found, InstanceNUMATopology)
-    (new_cell,) = found.cells
+    answer = fit(host(cell(pinned_cpus=cpus(0))), guest(pinned(4), emulator="isolate"))
+    assert isinstance(answer, InstanceNUMATopology)
+    (new_cell,) = answer.cells
     assert new_cell.cpu_pinning == ((0, 2), (1, 3), (2, 4), (3, 5))
     assert new_cell.cpuset_reserved == cpus(1)
 
 
 def test_isolated_emulator_threads_take_a_whole_core_while_there_is_one() -> None:
     isolate = guest(pinned(2, cpu_thread_policy="isolate"), emulator="isolate")
-    found = fit(host(cell(pinned_cpus=cpus(0))), isolate)
-    assert isinstance(found, InstanceNUMATopology)
-    assert (found.cells[0].cpuset_reserved, found.cells[0].reserved_alone) == (cpus(6), False)
-    found = fit(host(cell(pinned_cpus=cpus(0, 2))), isolate)
-    assert isinstance(found, InstanceNUMATopology)
-    assert (found.cells[0].cpuset_reserved, found.cells[0].reserved_alone) == (cpus(1), True)
+    answer = fit(host(cell(pinned_cpus=cpus(0))), isolate)
+    assert isinstance(answer, InstanceNUMATopology)
+    assert (answer.cells[0].cpuset_reserved, answer.cells[0].reserved_alone) == (cpus(6), False)
+    answer = fit(host(cell(pinned_cpus=cpus(0, 2))), isolate)
+    assert isinstance(answer, InstanceNUMATopology)
+    assert (answer.cells[0].cpuset_reserved, answer.cells[0].reserved_alone) == (cpus(1), True)
 
 
 def test_each_cell_gets_the_largest_pages_of_the_cell_it_is_on() -> None:
     on = host(cell(0, mempages=pages(small=10**6, large=512)), cell(1, mempages=pages(small=10**6, huge=1)))
-    found = fit(on, guest(shared(pagesize=-3), shared(2, 1, start=2, pagesize=-3)))
-    assert isinstance(found, InstanceNUMATopology)
-    assert [cell.pagesize for cell in found.cells] == [2048, 1048576]
+    answer = fit(on, guest(shared(pagesize=-3), shared(2, 1, start=2, pagesize=-3)))
+    assert isinstance(answer, InstanceNUMATopology)
+    assert [cell.pagesize for cell in answer.cells] == [2048, 1048576]
 
 
 def test_eight_cells_that_do_not_fit_are_refused_without_trying_each_order() -> None:
     eight = host(*(cell(index) for index in range(8)))
-    wanted = guest(*(pinned(2, index, start=2 * index) for index in range(7)), pinned(8, 7, start=14, memory=4097))
-    assert not fit(eight, wanted)
+    guest_cells = guest(*(pinned(2, index, start=2 * index) for index in range(7)), pinned(8, 7, start=14, memory=4097))
+    assert not fit(eight, guest_cells)
     pci = PciNeeds(pools=(pool(1, node=9),), requests=(pci_request(1, "required"),))
     assert not fit(eight, guest(*(pinned(2, index, start=2 * index) for index in range(8))), pci=pci)
     full = host(*(cell(index) for index in range(7)), cell(7, pinned_cpus=frozenset(range(56, 64))))

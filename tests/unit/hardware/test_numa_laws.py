@@ -49,22 +49,22 @@ def fits_devices(host: NUMATopology, guest: InstanceNUMATopology, chosen: tuple[
 def test_what_came_and_went_leaves_the_host_as_it_was(
     host: NUMATopology, guest: InstanceNUMATopology, limit: NUMATopologyLimits | None
 ) -> None:
-    found = fit_topology(host, guest, limits=limit)
-    if isinstance(found, InstanceNUMATopology):
-        assert with_instance(with_instance(host, found), found, -1) == host
+    answer = fit_topology(host, guest, limits=limit)
+    if isinstance(answer, InstanceNUMATopology):
+        assert with_instance(with_instance(host, answer), answer, -1) == host
 
 
 @given(hosts(), st.lists(guests(), max_size=6))
 def test_no_cpu_or_page_is_given_twice(host: NUMATopology, wanted: list[InstanceNUMATopology]) -> None:
     kept = []
     for guest in wanted:
-        found = fit_topology(host, guest, limits=LIMITS)
-        if isinstance(found, InstanceNUMATopology):
-            before, host = host, with_instance(host, found)
-            check_taken(before, host, found)
-            kept.append(found)
-    for found in kept:
-        host = with_instance(host, found, -1)
+        answer = fit_topology(host, guest, limits=LIMITS)
+        if isinstance(answer, InstanceNUMATopology):
+            before, host = host, with_instance(host, answer)
+            check_taken(before, host, answer)
+            kept.append(answer)
+    for answer in kept:
+        host = with_instance(host, answer, -1)
 
 
 def check_taken(before: NUMATopology, after: NUMATopology, found: InstanceNUMATopology) -> None:
@@ -121,7 +121,7 @@ def test_a_host_that_fits_with_its_devices_can_give_them(
     host: NUMATopology, guest: InstanceNUMATopology, near: Devices
 ) -> None:
     pools, requests = near
-    found = fit_topology(host, guest, limits=LIMITS, pci=PciNeeds(pools=pools, requests=requests))
-    if isinstance(found, InstanceNUMATopology):
-        left = consumed(pools, requests, cells_of(host, found))
+    answer = fit_topology(host, guest, limits=LIMITS, pci=PciNeeds(pools=pools, requests=requests))
+    if isinstance(answer, InstanceNUMATopology):
+        left = consumed(pools, requests, cells_of(host, answer))
         assert sum(pool.count for pool in left) <= sum(pool.count for pool in pools)

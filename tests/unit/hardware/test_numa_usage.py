@@ -12,8 +12,8 @@ from tests.unit.hardware.guests import cell, cpus, guest, host, pages, pinned, s
 
 
 def cell_with(before: NUMACell, one: InstanceNUMACell, sign: int = 1) -> NUMACell:
-    (found,) = with_instance(host(before), guest(one), sign).cells
-    return found
+    (used_cell,) = with_instance(host(before), guest(one), sign).cells
+    return used_cell
 
 
 def pinned_on(one: InstanceNUMACell, *numbers: int, **changes: Any) -> InstanceNUMACell:
@@ -22,14 +22,14 @@ def pinned_on(one: InstanceNUMACell, *numbers: int, **changes: Any) -> InstanceN
 
 
 def test_shared_cpus_and_memory_are_counted() -> None:
-    found = cell_with(cell(cpu_usage=3, memory_usage=100), shared())
-    assert (found.cpu_usage, found.memory_usage, found.pinned_cpus) == (5, 1124, cpus())
+    used_cell = cell_with(cell(cpu_usage=3, memory_usage=100), shared())
+    assert (used_cell.cpu_usage, used_cell.memory_usage, used_cell.pinned_cpus) == (5, 1124, cpus())
 
 
 def test_pinned_cpus_are_taken_and_shared_ones_of_a_mixed_guest_counted() -> None:
     mixed = pinned_on(pinned(2, cpuset=cpus(2), cpu_policy="mixed"), 4, 5, cpuset_reserved=cpus(6))
-    found = cell_with(cell(pinned_cpus=cpus(0)), mixed)
-    assert (found.cpu_usage, found.pinned_cpus) == (1, cpus(0, 4, 5, 6))
+    used_cell = cell_with(cell(pinned_cpus=cpus(0)), mixed)
+    assert (used_cell.cpu_usage, used_cell.pinned_cpus) == (1, cpus(0, 4, 5, 6))
 
 
 def test_isolate_takes_the_other_threads_too() -> None:
@@ -47,8 +47,8 @@ def test_emulator_threads_on_another_guests_core_take_and_leave_their_own_thread
 
 def test_pages_of_the_guests_size_or_the_smallest() -> None:
     before = cell(mempages=pages(small=10**6, large=1000))
-    assert [one.used for one in cell_with(before, shared()).mempages] == [262144, 0]
-    assert [one.used for one in cell_with(before, shared(pagesize=2048)).mempages] == [0, 512]
+    assert [page_pool.used for page_pool in cell_with(before, shared()).mempages] == [262144, 0]
+    assert [page_pool.used for page_pool in cell_with(before, shared(pagesize=2048)).mempages] == [0, 512]
     assert cell_with(cell(), shared()).mempages == ()
 
 

@@ -75,8 +75,8 @@ def test_a_device_that_leaves_the_host_while_in_use_is_removed_until_it_is_freed
 def test_what_is_free_follows_the_host_and_what_is_used_stays_as_it_was_taken() -> None:
     used = claimed(HOST, "i1", {GPU.address: None})
     moved = [msgspec.structs.replace(device, numa_node=7) for device in (PF, GPU)]
-    found = {device.address: device.numa_node for device in reconciled(used, moved)}
-    assert found == {PF.address: 7, GPU.address: 1}
+    cells_by_address = {device.address: device.numa_node for device in reconciled(used, moved)}
+    assert cells_by_address == {PF.address: 7, GPU.address: 1}
 
 
 def test_instances_that_are_gone_hold_nothing() -> None:
@@ -115,7 +115,7 @@ def test_whatever_happens_each_device_has_one_owner_and_blocks_its_relatives(
         assert len({device.address for device in devices}) == len(devices)
         of = {device.address: device for device in devices}
         for vf in VFS:
-            pair = [of[one].instance_uuid for one in (vf.address, PF.address) if one in of]
+            pair = [of[pci_address].instance_uuid for pci_address in (vf.address, PF.address) if pci_address in of]
             assert pair.count(None) >= len(pair) - 1
         for device in devices:
             assert (device.instance_uuid is None) == (device.status in {"available", "unclaimable", "unavailable"})

@@ -64,12 +64,12 @@ CASES: list[tuple[str, list[PciDevicePool], InstancePCIRequest, str | None]] = [
 
 @pytest.mark.parametrize(("pools", "request_", "short"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_properties(pools: list[PciDevicePool], request_: InstancePCIRequest, short: str | None) -> None:
-    found = shortage(pools, [request_])
+    reason = shortage(pools, [request_])
     if short is None:
-        assert found is None
+        assert reason is None
     else:
-        assert found is not None
-        assert short in found
+        assert reason is not None
+        assert short in reason
 
 
 def test_any_of_several_specs_will_do() -> None:
@@ -95,8 +95,8 @@ NEAR = {
 def test_how_near_a_device_must_be(policy: str | None, nodes: list[Any]) -> None:
     on_cell_0 = GuestCells(ids=frozenset({0}), sockets=SOCKETS)
     for node in (None, 0, 1, 2):
-        found = shortage([pool(node=node)], [pci_request(1, policy)], on_cell_0)
-        assert (found is None) is (node in nodes), (policy, node)
+        reason = shortage([pool(node=node)], [pci_request(1, policy)], on_cell_0)
+        assert (reason is None) is (node in nodes), (policy, node)
         assert shortage([pool(node=node)], [pci_request(1, policy)]) is None  # a guest without cells is near everything
 
 
@@ -109,9 +109,9 @@ def test_without_sockets_told_only_the_guests_own_cells_are_on_its_socket() -> N
 def test_a_near_whole_pf_hides_what_is_farther_as_in_nova() -> None:
     """Nearness is looked at before the kind of device."""
     pools = [pool(1, node=0, dev_type="type-PF"), pool(1)]
-    found = shortage(pools, [pci_request(1, "legacy")], GuestCells(ids=frozenset({0})))
-    assert found is not None
-    assert "no whole PF" in found
+    reason = shortage(pools, [pci_request(1, "legacy")], GuestCells(ids=frozenset({0})))
+    assert reason is not None
+    assert "no whole PF" in reason
 
 
 def test_requests_are_met_from_what_those_before_them_left() -> None:

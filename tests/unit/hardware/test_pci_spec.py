@@ -52,13 +52,13 @@ def test_what_else_stands_in_an_entry_are_tags_and_the_first_that_matches_gives_
     specs = parse_specs(
         ['{"product_id": "154c", "physical_network": "net1", "trusted": "true"}', '{"vendor_id": "8086", "rack": "r1"}']
     )
-    found = {device.address: dict(device.tags) for device in assignable(specs, HOST)}
-    assert found == {NIC.address: {"rack": "r1"}, VF.address: {"physical_network": "net1", "trusted": "true"}}
+    tags_by_address = {device.address: dict(device.tags) for device in assignable(specs, HOST)}
+    assert tags_by_address == {NIC.address: {"rack": "r1"}, VF.address: {"physical_network": "net1", "trusted": "true"}}
 
 
 def test_a_tag_that_is_null_is_none() -> None:
-    (found,) = assignable(parse_specs(['{"product_id": "1eb8", "physical_network": null, "rack": "r1"}']), HOST)
-    assert found.tags == (("rack", "r1"),)
+    (device,) = assignable(parse_specs(['{"product_id": "1eb8", "physical_network": null, "rack": "r1"}']), HOST)
+    assert device.tags == (("rack", "r1"),)
 
 
 def test_an_entry_that_matches_nothing_is_told() -> None:

@@ -83,10 +83,10 @@ def fit(host: HostRecord, spec: RequestSpec, packing: bool) -> Any:
         cpu_allocation_ratio=host.cpu_allocation_ratio, ram_allocation_ratio=host.ram_allocation_ratio
     )
     pci = PciNeeds(pools=host.pci_pools, requests=spec.pci_requests)
-    found = fit_topology(host.numa_topology, spec.numa_topology, limits=limits, pci=pci, packing=packing)
-    if isinstance(found, NoFit):
+    answer = fit_topology(host.numa_topology, spec.numa_topology, limits=limits, pci=pci, packing=packing)
+    if isinstance(answer, NoFit):
         return None
-    return [(cell.id, cell.pagesize, len(cell.cpu_pinning), len(cell.cpuset_reserved or ())) for cell in found.cells]
+    return [(cell.id, cell.pagesize, len(cell.cpu_pinning), len(cell.cpuset_reserved or ())) for cell in answer.cells]
 
 
 def fit_of(answer: Any) -> Any:

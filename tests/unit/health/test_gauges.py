@@ -25,7 +25,7 @@ READING = Reading(
 
 
 def samples(families: Iterable[Metric]) -> dict[tuple[str, ...], float]:
-    return {(one.name, *one.labels.values()): one.value for family in families for one in family.samples}
+    return {(sample.name, *sample.labels.values()): sample.value for family in families for sample in family.samples}
 
 
 def test_services_by_kind_state_and_status() -> None:

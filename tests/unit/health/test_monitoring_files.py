@@ -23,12 +23,12 @@ ENDINGS = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("_total",), "
 
 def shown(families: Iterable[Metric]) -> dict[str, set[str]]:
     """Returns the labels of each series."""
-    found = {}
+    labels_by_series = {}
     for family in families:
         labels = {name for sample in family.samples for name in sample.labels}
         for ending in ENDINGS[family.type]:
-            found[family.name + ending] = labels
-    return {name: labels for name, labels in found.items() if name.startswith("minova_")}
+            labels_by_series[family.name + ending] = labels
+    return {name: labels for name, labels in labels_by_series.items() if name.startswith("minova_")}
 
 
 def all_shown() -> set[str]:
@@ -54,7 +54,7 @@ def test_alerts_name_series_that_are_shown() -> None:
 def test_the_dashboard_names_series_that_are_shown() -> None:
     dashboard = json.loads(DASHBOARD.read_text())
     expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
-    expressions += [str(one["query"]) for one in dashboard["templating"]["list"]]
+    expressions += [str(variable["query"]) for variable in dashboard["templating"]["list"]]
     assert named_in(" ".join(expressions)) - all_shown() == set()
     ids = [panel["id"] for panel in dashboard["panels"]]
     assert len(ids) == len(set(ids))
@@ -85,7 +85,7 @@ def test_bug_alerts_of_certificates_led_to_a_page_that_says_nothing_of_them() ->
 def test_promtool_accepts_the_alerts_and_the_expressions_of_the_dashboard(tmp_path: Path) -> None:
     dashboard = json.loads(DASHBOARD.read_text())
     expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
-    replaced = [one.replace("$host", ".*") for one in expressions]
+    replaced = [expression.replace("$host", ".*") for expression in expressions]
     recorded = [{"record": f"minova:panel:{number}", "expr": expr} for number, expr in enumerate(replaced)]
     panels = tmp_path / "panels.yml"
     panels.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": recorded}]}))

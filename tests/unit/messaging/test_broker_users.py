@@ -53,8 +53,10 @@ def test_user_is_named_for_service_and_host(name: str | None, user: BrokerUser |
 )
 def test_compute_has_its_own_queues_alone(name: str, configure: bool, write: bool, read: bool) -> None:
     permissions = permissions_of(HV1)
-    found = [bool(re.search(pattern, name)) for pattern in (permissions.configure, permissions.write, permissions.read)]
-    assert found == [configure, write, read]
+    permitted = [
+        bool(re.search(pattern, name)) for pattern in (permissions.configure, permissions.write, permissions.read)
+    ]
+    assert permitted == [configure, write, read]
 
 
 @pytest.mark.parametrize(

@@ -31,12 +31,12 @@ def lost() -> Exception:
 
 
 def test_what_could_not_start_starts_at_the_next_call_and_the_others_do_not_start_twice() -> None:
-    made: list[Listener] = []
+    listeners: list[Listener] = []
     outages: list[Exception] = []
 
     def maker() -> Listener:
-        made.append(Listener(outages if len(made) else []))
-        return made[-1]
+        listeners.append(Listener(outages if len(listeners) else []))
+        return listeners[-1]
 
     outages.append(lost())
     servers = RpcServers([maker, maker])
@@ -44,7 +44,7 @@ def test_what_could_not_start_starts_at_the_next_call_and_the_others_do_not_star
         servers.start()
     servers.start()
     servers.start()
-    assert [each.started for each in made] == [1, 0, 1]
+    assert [each.started for each in listeners] == [1, 0, 1]
 
 
 def test_an_error_that_is_not_the_brokers_ends_the_start() -> None:

@@ -111,8 +111,8 @@ def over_json(value: Any) -> Any:
 
 def remote(error: BaseException) -> Exception:
     """As oslo.messaging gives it to the caller: a subclass made on the fly, with the traceback in its text."""
-    made = type(f"{type(error).__name__}_Remote", (type(error),), {"__str__": lambda self: "Traceback ..."})
-    raised: Exception = made(*error.args)
+    remote_class = type(f"{type(error).__name__}_Remote", (type(error),), {"__str__": lambda self: "Traceback ..."})
+    raised: Exception = remote_class(*error.args)
     return raised
 
 

@@ -80,8 +80,11 @@ def service(host: str = "hv1", binary: str = "minova-compute") -> dict[str, Any]
     ],
 )
 def test_refusal(sender: str | None, method: str, arguments: dict[str, Any], reason: str | None) -> None:
-    known = methods_of(ConductorApi)[method]
-    assert refusal(sender, known, known.arguments.from_builtins(msgspec.to_builtins(arguments))) == reason
+    contract_method = methods_of(ConductorApi)[method]
+    assert (
+        refusal(sender, contract_method, contract_method.arguments.from_builtins(msgspec.to_builtins(arguments)))
+        == reason
+    )
 
 
 @pytest.mark.parametrize("request_id", ["req-1\n2026 ERROR forged", "", "x" * 65, "req\x1b[2J", "req-ü", "req-1\n"])

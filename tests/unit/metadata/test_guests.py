@@ -24,8 +24,8 @@ def proxied(**changed: str) -> dict[str, str]:
 
 def test_local_guest_is_its_network_and_address() -> None:
     """Headers, which come as HTTP_..., choose neither."""
-    asked = {"REMOTE_ADDR": "10.0.0.5", "HTTP_HOST": "10.0.0.6", "HTTP_MINOVA_NETWORK_ID": "n2"}
-    caller = LocalGuests(CONDUCTOR, "hv1").caller(asked | {NETWORK_ID: "n1"})
+    environ = {"REMOTE_ADDR": "10.0.0.5", "HTTP_HOST": "10.0.0.6", "HTTP_MINOVA_NETWORK_ID": "n2"}
+    caller = LocalGuests(CONDUCTOR, "hv1").caller(environ | {NETWORK_ID: "n1"})
     assert caller == LocalGuest("n1", "10.0.0.5")
 
 

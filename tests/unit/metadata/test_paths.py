@@ -18,10 +18,10 @@ FILES = made(
 
 
 def text(path: str) -> str:
-    found = document(FILES, parts(path))
-    assert found is not None, path
-    assert found.media_type == TEXT
-    return found.content.decode()
+    page = document(FILES, parts(path))
+    assert page is not None, path
+    assert page.media_type == TEXT
+    return page.content.decode()
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,9 @@ def test_files_are_those_of_a_config_drive() -> None:
         ("vendor_data2.json", JSON),
         ("user_data", BYTES),
     ):
-        found = document(FILES, ("openstack", "latest", name))
-        assert found is not None
-        assert (found.content, found.media_type) == (FILES[f"openstack/latest/{name}"], media_type)
+        page = document(FILES, ("openstack", "latest", name))
+        assert page is not None
+        assert (page.content, page.media_type) == (FILES[f"openstack/latest/{name}"], media_type)
     user_data = document(FILES, ("latest", "user-data"))
     assert user_data is not None
     assert (user_data.content, user_data.media_type) == (USER_DATA, BYTES)

@@ -23,13 +23,13 @@ def structs() -> list[Any]:
     """All of minova.objects, and the context. The table of server actions and the bodies of requests for them cross nothing, and
     neither does what a process compares with the key of the cloud.
     """
-    found: set[Any] = {context.RequestContext}
+    struct_types: set[Any] = {context.RequestContext}
     for module in pkgutil.walk_packages(objects.__path__, f"{objects.__name__}."):
         for value in vars(importlib.import_module(module.name)).values():
             if isinstance(value, type) and issubclass(value, msgspec.Struct) and not issubclass(value, CROSS_NOTHING):
-                found.add(value)
-    found.discard(msgspec.Struct)
-    return sorted(found, key=lambda struct: struct.__name__)
+                struct_types.add(value)
+    struct_types.discard(msgspec.Struct)
+    return sorted(struct_types, key=lambda struct: struct.__name__)
 
 
 @pytest.mark.parametrize("struct", structs(), ids=lambda struct: struct.__name__)

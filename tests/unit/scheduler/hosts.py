@@ -178,7 +178,7 @@ def facts(draw: st.DrawFn) -> dict[str, Any]:
 @st.composite
 def record_lists(draw: st.DrawFn) -> list[HostRecord]:
     many = draw(st.lists(facts(), min_size=1, max_size=5))
-    return [record(number, **one) for number, one in enumerate(many, start=1)]
+    return [record(number, **fields) for number, fields in enumerate(many, start=1)]
 
 
 @st.composite

@@ -13,7 +13,7 @@ from tests.functional.scheduler.cloud import conf_of
 
 
 def test_the_default_chain_in_its_order() -> None:
-    assert [one.name for one in load_filters(conf_of())] == [
+    assert [host_filter.name for host_filter in load_filters(conf_of())] == [
         "AvailabilityZoneFilter",
         "ComputeFilter",
         "RamFilter",
@@ -49,7 +49,7 @@ def test_all_weighers_are_summed_in_the_order_of_nova() -> None:
 def test_a_dotted_path_takes_its_place_in_the_chain() -> None:
     path = "tests.unit.scheduler.test_filters.EvenFilter"
     loaded = load_filters(conf_of(filter_scheduler__enabled_filters=["RamFilter", path, "DiskFilter"]))
-    assert [one.name for one in loaded] == ["RamFilter", "EvenFilter", "DiskFilter"]
+    assert [host_filter.name for host_filter in loaded] == ["RamFilter", "EvenFilter", "DiskFilter"]
     assert isinstance(loaded[1], PerHostFilter)
 
 
@@ -71,7 +71,7 @@ def test_another_package_adds_filters_by_entry_points(
     (metadata / "entry_points.txt").write_text("\n".join((f"[{FILTERS}]", *lines, "")))
     monkeypatch.syspath_prepend(tmp_path)
     loaded = load_filters(conf_of(filter_scheduler__enabled_filters=["EvenFilter", "RamFilter"]))
-    assert [type(one).__name__ for one in loaded] == ["PerHostFilter", "RamFilter"]
+    assert [type(host_filter).__name__ for host_filter in loaded] == ["PerHostFilter", "RamFilter"]
     assert "BrokenFilter" in caplog.text
     assert "WorseFilter of the group minova.scheduler.filters cannot be loaded: NameError" in caplog.text
 
@@ -79,14 +79,14 @@ def test_another_package_adds_filters_by_entry_points(
 def test_weighers_by_name_and_path() -> None:
     path = "tests.unit.scheduler.test_weights.PreferLastWeigher"
     loaded = load_weighers(conf_of(filter_scheduler__weight_classes=["RAMWeigher", path]))
-    assert [one.name for one in loaded] == ["RAMWeigher", "PreferLastWeigher"]
+    assert [weigher.name for weigher in loaded] == ["RAMWeigher", "PreferLastWeigher"]
     assert isinstance(loaded[1], PerHostWeigher)
 
 
 def test_multipliers_are_options() -> None:
     loaded = load_weighers(conf_of(filter_scheduler__ram_weight_multiplier=-3.0))
     chosen = {"CPUWeigher", "IoOpsWeigher", "RAMWeigher"}
-    assert {one.name: one.multiplier for one in loaded if one.name in chosen} == {
+    assert {weigher.name: weigher.multiplier for weigher in loaded if weigher.name in chosen} == {
         "CPUWeigher": 1.0,
         "IoOpsWeigher": -1.0,
         "RAMWeigher": -3.0,

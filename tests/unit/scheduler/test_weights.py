@@ -61,7 +61,7 @@ class Capped(BaseHostWeigher):
 
 class Uncapped(Capped):
     def weigh_objects(self, weighed_obj_list: Any, weight_properties: Any) -> Any:
-        return [one.weight + self._weigh_object(one.obj, weight_properties) for one in weighed_obj_list]
+        return [weighed.weight + self._weigh_object(weighed.obj, weight_properties) for weighed in weighed_obj_list]
 
 
 @pytest.mark.parametrize(("lifted", "weights"), [(Capped(), [0.0, 1.0, 1.0]), (Uncapped(), [0.0, 1.0, 3.0])])

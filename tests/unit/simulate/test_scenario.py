@@ -50,6 +50,6 @@ def test_a_gzipped_file_is_the_same_as_a_plain_one() -> None:
 
 
 def test_a_name_that_is_no_uuid_stands_for_one() -> None:
-    known = "9b0a2a3e-3f7e-4f5f-8a44-0d6f6d9d2a10"
-    assert uuid_of(known) == known
+    server_uuid = "9b0a2a3e-3f7e-4f5f-8a44-0d6f6d9d2a10"
+    assert uuid_of(server_uuid) == server_uuid
     assert uuid_of("vm1") == str(uuid.uuid5(uuid.UUID("6f1c0f52-7d1a-4a53-8a0c-3f54ab1f6f11"), "vm1"))

@@ -29,9 +29,9 @@ def test_an_address_is_no_text() -> None:
     hosts = [host("a", host_ip="10.0.0.1")]
     same = request_json(hints={"query": '["=", "$host_ip", "10.0.0.1"]'})
     more = request_json(hints={"query": '[">", "$host_ip", "10.0.0.0"]'})
-    found = answered(hosts, [same, more], ["JsonFilter"])
-    assert found[0]["selected"] == []
-    assert found[1]["error"].startswith("TypeError: ")
+    answers = answered(hosts, [same, more], ["JsonFilter"])
+    assert answers[0]["selected"] == []
+    assert answers[1]["error"].startswith("TypeError: ")
 
 
 def test_what_a_decision_takes_of_a_disk_shows_in_what_is_free_only() -> None:
@@ -49,8 +49,8 @@ def test_a_guest_with_cells_on_a_host_that_tells_none_takes_devices_near_its_own
     need = SIZE | {"extra_specs": {"hw:numa_nodes": "1"}}
     request = request_json(flavor=need, pci_requests=[{"count": 1, "spec": [{"vendor_id": "8086"}]}], consume=True)
     hosts = [host("a", pci_pools=[POOL | {"numa_node": node}])]
-    (found,) = answered(hosts, [request], ["ComputeFilter"])
-    assert [pool["count"] for pool in found["consumed"]["pci_pools"]] == left
+    (result,) = answered(hosts, [request], ["ComputeFilter"])
+    assert [pool["count"] for pool in result["consumed"]["pci_pools"]] == left
 
 
 def test_of_devices_that_are_not_all_there_none_is_taken_and_all_else_is() -> None:
@@ -58,15 +58,15 @@ def test_of_devices_that_are_not_all_there_none_is_taken_and_all_else_is() -> No
         pci_requests=[{"count": 1, "spec": [{"vendor_id": "8086"}]}, {"count": 1, "spec": [{"vendor_id": "10de"}]}],
         consume=True,
     )
-    (found,) = answered([host("a", pci_pools=[POOL])], [request], ["ComputeFilter"])
-    assert [pool["count"] for pool in found["consumed"]["pci_pools"]] == [1]
-    assert [found["consumed"][key] for key in ("vcpus_used", "num_instances", "num_io_ops")] == [1, 1, 1]
+    (result,) = answered([host("a", pci_pools=[POOL])], [request], ["ComputeFilter"])
+    assert [pool["count"] for pool in result["consumed"]["pci_pools"]] == [1]
+    assert [result["consumed"][key] for key in ("vcpus_used", "num_instances", "num_io_ops")] == [1, 1, 1]
 
 
 def test_cells_without_page_sizes_count_the_guest() -> None:
     need = SIZE | {"extra_specs": {"hw:numa_nodes": "1"}}
-    (found,) = answered([host("a", numa=[CELL])], [request_json(flavor=need, consume=True)], ["NUMATopologyFilter"])
-    (cell,) = found["consumed"]["numa"]
+    (result,) = answered([host("a", numa=[CELL])], [request_json(flavor=need, consume=True)], ["NUMATopologyFilter"])
+    (cell,) = result["consumed"]["numa"]
     assert (cell["cpu_usage"], cell["memory_usage"]) == (1, 512)
 
 
@@ -75,31 +75,31 @@ def test_the_winners_image_is_on_the_host_but_once() -> None:
     requests = [request_json(image=image, instance_uuid="vm", consume=True) for _ in range(2)] + [
         request_json(image=image)
     ]
-    found = answered(
+    answers = answered(
         [host("a"), host("b", vcpus=4)],
         requests,
         ["ComputeFilter"],
         **{"filter_scheduler.image_props_weight_multiplier": 1.0},
     )
-    raw = [request["weights"]["ImagePropertiesWeigher"]["raw"]["a"] for request in found]
+    raw = [request["weights"]["ImagePropertiesWeigher"]["raw"]["a"] for request in answers]
     assert raw == [0.0, 1.0, 1.0]
 
 
 def test_a_filter_that_does_not_mind_a_rebuild_is_in_the_chain_and_passes_everybody() -> None:
     rebuilt = request_json(hints={"_nova_check_type": ["rebuild"]})
-    (found,) = answered([host("a", disabled=True)], [rebuilt], ["ComputeFilter", "ImagePropertiesFilter"])
-    assert found["chain"] == [["ComputeFilter", ["a"]], ["ImagePropertiesFilter", ["a"]]]
-    assert found["individual"] == {"ComputeFilter": ["a"], "ImagePropertiesFilter": ["a"]}
+    (result,) = answered([host("a", disabled=True)], [rebuilt], ["ComputeFilter", "ImagePropertiesFilter"])
+    assert result["chain"] == [["ComputeFilter", ["a"]], ["ImagePropertiesFilter", ["a"]]]
+    assert result["individual"] == {"ComputeFilter": ["a"], "ImagePropertiesFilter": ["a"]}
 
 
 def test_a_weigher_that_cannot_weigh_leaves_the_selected() -> None:
     metrics = {"metrics.weight_setting": ["cpu.percent=1"], "metrics.required": True}
-    (found,) = answered([host("a"), host("b")], [request_json()], ["ComputeFilter"], **metrics)
-    assert found["error"].startswith("ComputeHostMetricNotFound: ")
-    assert (found["selected"], found["order"]) == (["a", "b"], [])
+    (result,) = answered([host("a"), host("b")], [request_json()], ["ComputeFilter"], **metrics)
+    assert result["error"].startswith("ComputeHostMetricNotFound: ")
+    assert (result["selected"], result["order"]) == (["a", "b"], [])
 
 
 def test_what_a_host_supports_is_understood_in_any_spelling() -> None:
-    wanted = request_json(image={"hw_architecture": "x86_64"})
+    request = request_json(image={"hw_architecture": "x86_64"})
     hosts = [host("a", supported_instances=[["AMD64", "KVM", "hv"]])]
-    assert answered(hosts, [wanted], ["ImagePropertiesFilter"])[0]["selected"] == ["a"]
+    assert answered(hosts, [request], ["ImagePropertiesFilter"])[0]["selected"] == ["a"]

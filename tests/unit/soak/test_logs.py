@@ -29,20 +29,26 @@ DEBUG = LOGGED.replace("ERROR minova.service [None", "DEBUG minova.service [None
 
 
 def test_a_chain_of_causes_is_one_traceback() -> None:
-    (found,) = tracebacks(LOGGED)
-    assert (found.level, found.logged, found.error) == ("ERROR", "Error during beat: no", "minova.errors.Broken: y")
-    assert found.paths == ("/srv/minova/service.py", "/srv/minova/conductor/tasks.py")
+    (traceback,) = tracebacks(LOGGED)
+    assert (traceback.level, traceback.logged, traceback.error) == (
+        "ERROR",
+        "Error during beat: no",
+        "minova.errors.Broken: y",
+    )
+    assert traceback.paths == ("/srv/minova/service.py", "/srv/minova/conductor/tasks.py")
 
 
 def test_what_python_prints_is_found() -> None:
-    (found,) = tracebacks(PRINTED)
-    assert found.logged == "Exception in thread beat:"
-    assert found.error.endswith("Abandoned")
+    (traceback,) = tracebacks(PRINTED)
+    assert traceback.logged == "Exception in thread beat:"
+    assert traceback.error.endswith("Abandoned")
 
 
 def test_each_kind_is_one_violation() -> None:
-    (found,) = unexpected({"conductor-1": LOGGED + LOGGED, "conductor-2": LOGGED}, "/srv/release")
-    assert found == ("3 tracebacks, the first in the log of conductor-1: Error during beat: minova.errors.Broken: y")
+    (complaint,) = unexpected({"conductor-1": LOGGED + LOGGED, "conductor-2": LOGGED}, "/srv/release")
+    assert complaint == (
+        "3 tracebacks, the first in the log of conductor-1: Error during beat: minova.errors.Broken: y"
+    )
 
 
 def test_another_release_and_debug_lines_do_not_count() -> None:
@@ -58,5 +64,5 @@ def test_bug_a_traceback_inside_a_message_counts() -> None:
 def test_bug_an_error_of_several_lines_ends_its_chain() -> None:
     detail = f"{PREFIX}DETAIL:  Key (node_id)=(6) already exists.\n"
     chain = LOGGED.replace(f"{PREFIX}KeyError: 'x'\n", f"{PREFIX}KeyError: 'x'\n{detail}")
-    (found,) = tracebacks(chain)
-    assert found.error == "minova.errors.Broken: y"
+    (traceback,) = tracebacks(chain)
+    assert traceback.error == "minova.errors.Broken: y"

@@ -106,10 +106,10 @@ def test_functions_that_exist_get_the_broken_code(tmp_path: Path) -> None:
     module: dict[str, Any] = {}
     exec(compile(sound, str(file), "exec"), module)
     codes = changed_codes(sound, sound.replace("one + 1", "one - 1").replace("x > least", "x < least"), str(file))
-    found = functions_of(str(file))
-    assert {one.__name__ for one in found} == {"ages", "same"}
+    functions = functions_of(str(file))
+    assert {function.__name__ for function in functions} == {"ages", "same"}
     assert module["ages"]([1, 5], 3) == [6]
-    assert swap(found, codes) == 1
+    assert swap(functions, codes) == 1
     assert module["ages"]([1, 5], 3) == [0]
     assert module["same"]() == 1
 

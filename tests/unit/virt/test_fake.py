@@ -23,9 +23,9 @@ def driver(folder: Path, **options: Any) -> FakeDriver:
     for name, value in {"state_path": str(folder), "host": "hv1", "compute_driver": "fake", **options}.items():
         group, _, option = name.rpartition("__")
         conf.set_override(option, value, group=group or None)
-    made = virt.load(conf)
-    assert isinstance(made, FakeDriver)
-    return made
+    loaded = virt.load(conf)
+    assert isinstance(loaded, FakeDriver)
+    return loaded
 
 
 def instance() -> Instance:

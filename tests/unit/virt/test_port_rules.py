@@ -30,8 +30,8 @@ def test_newer_members_stand_in_the_rules_whichever_message_comes_first() -> Non
     assert lets_in(rules.define(vif("late", 4, "10.0.0.1/32"))) == [("10.0.0.2/32",), None]
     assert lets_in(rules.define(vif("later", 6, "10.0.0.3/32"))) == [("10.0.0.3/32",), None]
     assert rules.learn([members(5, "10.0.0.9/32"), members(4, "10.0.0.9/32")]) == []
-    known = {name: rules.current(name) for name in ("early", "late", "later")}
-    assert [each and lets_in(each)[0] for each in known.values()] == [
+    rules_by_name = {name: rules.current(name) for name in ("early", "late", "later")}
+    assert [each and lets_in(each)[0] for each in rules_by_name.values()] == [
         ("10.0.0.2/32",),
         ("10.0.0.2/32",),
         ("10.0.0.3/32",),

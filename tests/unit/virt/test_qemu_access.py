@@ -48,8 +48,8 @@ def test_root_shares_with_the_group_of_another_user(tmp_path: Path, monkeypatch:
 def test_no_group_is_let_in_where_qemu_has_our_user(user: QemuUser | None, tmp_path: Path) -> None:
     (tmp_path / "disk").touch(mode=0o600)
     QemuAccess.of(user).write(tmp_path / "disk")
-    found = (tmp_path / "disk").stat()
-    assert (stat.S_IMODE(found.st_mode), found.st_gid) == (0o600, os.getegid())
+    status = (tmp_path / "disk").stat()
+    assert (stat.S_IMODE(status.st_mode), status.st_gid) == (0o600, os.getegid())
 
 
 def test_a_user_outside_of_the_group_of_qemu_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:

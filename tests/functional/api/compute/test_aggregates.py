@@ -44,16 +44,16 @@ def act(cloud: Cloud, aggregate_id: Any, action: str, **arguments: Any) -> tuple
 
 def zones(cloud: Cloud, path: str = "") -> dict[str, tuple[bool, Any]]:
     availabilityzoneinfo = cloud.get(f"/v2.1/os-availability-zone{path}")["availabilityZoneInfo"]
-    return {one["zoneName"]: (one["zoneState"]["available"], one["hosts"]) for one in availabilityzoneinfo}
+    return {zone["zoneName"]: (zone["zoneState"]["available"], zone["hosts"]) for zone in availabilityzoneinfo}
 
 
 def test_an_aggregate_has_openstacks_shape(cloud: Cloud) -> None:
     add_host(cloud, "h1")
-    made = make(cloud, "fast", "h1", availability_zone="north")
-    assert set(made) == SHAPE
-    assert (made["deleted"], made["deleted_at"], made["updated_at"]) == (False, None, None)
-    shown = cloud.get(f"{AGGREGATES}/{made['id']}")["aggregate"]
-    assert shown == made | {"hosts": ["h1"], "metadata": {"availability_zone": "north"}}
+    aggregate = make(cloud, "fast", "h1", availability_zone="north")
+    assert set(aggregate) == SHAPE
+    assert (aggregate["deleted"], aggregate["deleted_at"], aggregate["updated_at"]) == (False, None, None)
+    shown = cloud.get(f"{AGGREGATES}/{aggregate['id']}")["aggregate"]
+    assert shown == aggregate | {"hosts": ["h1"], "metadata": {"availability_zone": "north"}}
     assert cloud.get(AGGREGATES) == {"aggregates": [shown]}
 
 
@@ -143,9 +143,9 @@ def test_changes_that_cannot_be(cloud: Cloud, changes: dict[str, Any], status: i
 def test_actions_that_cannot_be(cloud: Cloud, body: dict[str, Any], status: int) -> None:
     for host in ("h1", "h2", "h3"):
         add_host(cloud, host)
-    made = make(cloud, "one", "h1", availability_zone="north")
+    aggregate = make(cloud, "one", "h1", availability_zone="north")
     make(cloud, "two", "h3", availability_zone="south")
-    answer = cloud.ask("POST", f"{AGGREGATES}/{made['id']}/action", body)
+    answer = cloud.ask("POST", f"{AGGREGATES}/{aggregate['id']}/action", body)
     assert answer[0] == status, answer
 
 
@@ -160,8 +160,8 @@ def test_ids_that_are_none(cloud: Cloud, wanted: str, status: int) -> None:
 
 def test_one_with_hosts_stays(cloud: Cloud) -> None:
     add_host(cloud, "h1")
-    made = make(cloud, "one", "h1")
-    status, document = cloud.ask("DELETE", f"{AGGREGATES}/{made['id']}")
+    aggregate = make(cloud, "one", "h1")
+    status, document = cloud.ask("DELETE", f"{AGGREGATES}/{aggregate['id']}")
     assert (status, "not empty" in document["badRequest"]["message"]) == (400, True)
 
 
@@ -204,8 +204,8 @@ def test_a_server_is_in_the_zone_of_its_host(stocked: Cloud) -> None:
     for server_id, host in zip(ids, ("h1", "h2"), strict=True):
         stocked.conductor.edit(server_id, host=host)
     waiting = stocked.make_server("c", availability_zone="north")["id"]
-    found = {server["id"]: server for server in stocked.get("/v2.1/servers/detail")["servers"]}
-    shown = [found[one]["OS-EXT-AZ:availability_zone"] for one in (*ids, waiting)]
+    server_by_id = {server["id"]: server for server in stocked.get("/v2.1/servers/detail")["servers"]}
+    shown = [server_by_id[uuid_of_server]["OS-EXT-AZ:availability_zone"] for uuid_of_server in (*ids, waiting)]
     assert shown == ["north", "nova", "north"]
     listed = {
         zone: {server["name"] for server in stocked.get(f"/v2.1/servers?availability_zone={zone}")["servers"]}
@@ -221,24 +221,24 @@ def cache(cloud: Cloud, aggregate_id: object, *image_ids: str, version: str = "2
 
 def test_images_are_cached_from_2_81_on(cloud: Cloud) -> None:
     add_host(cloud, "h1")
-    made, image = make(cloud, "fast", "h1"), cloud.make_image()
-    assert cache(cloud, made["id"], image["id"]) == (202, None)
-    assert cache(cloud, made["id"], image["id"], version="2.80")[0] == 404
+    aggregate, image = make(cloud, "fast", "h1"), cloud.make_image()
+    assert cache(cloud, aggregate["id"], image["id"]) == (202, None)
+    assert cache(cloud, aggregate["id"], image["id"], version="2.80")[0] == 404
 
 
 def test_requests_to_cache_images_are_refused_as_in_nova(cloud: Cloud) -> None:
-    made, image, unknown = make(cloud), cloud.make_image()["id"], str(uuid.uuid4())
+    aggregate, image, unknown = make(cloud), cloud.make_image()["id"], str(uuid.uuid4())
 
     def refused(status: int, text: str, aggregate_id: object, *image_ids: str) -> None:
         answered, document = cache(cloud, aggregate_id, *image_ids)
         assert (answered, text in str(document)) == (status, True), document
 
     refused(404, "Aggregate 77 could not be found.", 77, image)
-    refused(400, "Duplicate images in request", made["id"], image, image)
-    refused(400, f"Image {unknown} could not be found.", made["id"], unknown)
-    refused(400, "not a 'uuid'", made["id"], "debian")
-    refused(400, "cache", made["id"])
-    path = f"{AGGREGATES}/{made['id']}/images"
+    refused(400, "Duplicate images in request", aggregate["id"], image, image)
+    refused(400, f"Image {unknown} could not be found.", aggregate["id"], unknown)
+    refused(400, "not a 'uuid'", aggregate["id"], "debian")
+    refused(400, "cache", aggregate["id"])
+    path = f"{AGGREGATES}/{aggregate['id']}/images"
     bodies: list[Any] = [{}, {"cache": [{}]}, {"cache": [{"id": image, "x": 1}]}, {"cache": [{"id": image}], "x": 1}]
     for body in bodies:
         assert cloud.ask("POST", path, body, **at("2.81"))[0] == 400

@@ -133,10 +133,10 @@ def test_private_flavors_are_listed_only_by_those_who_may_and_ask(cloud: Cloud) 
 
 
 def test_flavors_are_sorted_by_age(cloud: Cloud) -> None:
-    made = [cloud.make_flavor(name, id=name)["id"] for name in ("c", "a", "b")]
+    flavor_ids = [cloud.make_flavor(name, id=name)["id"] for name in ("c", "a", "b")]
     for key in ("created_at", "id", "updated_at", "vcpu_weight"):
         page = cloud.get(f"/v2.1/flavors?sort_key={key}&sort_dir=desc")
-        assert [flavor["id"] for flavor in page["flavors"]] == made[::-1]
+        assert [flavor["id"] for flavor in page["flavors"]] == flavor_ids[::-1]
     for key in ("flavorid", "name", "description", "disabled", "is_public", "rxtx_factor", "ephemeral_gb"):
         page = cloud.get(f"/v2.1/flavors?sort_key={key}")
         assert [flavor["id"] for flavor in page["flavors"]] == ["a", "b", "c"], key

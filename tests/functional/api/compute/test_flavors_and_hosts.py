@@ -185,7 +185,7 @@ def hosts(cloud: Cloud) -> Cloud:
 
 def test_services_are_listed_with_their_state(hosts: Cloud) -> None:
     services = {service["host"]: service for service in hosts.get("/v2.1/os-services")["services"]}
-    assert {host: one["state"] for host, one in services.items()} == {
+    assert {host: service_view["state"] for host, service_view in services.items()} == {
         "up": "up",
         "disabled": "up",
         "silent": "down",
@@ -268,13 +268,13 @@ def test_service_is_deleted_with_its_hypervisor(hosts: Cloud) -> None:
     ],
 )
 def test_service_that_cannot_be_deleted(hosts: Cloud, service_id: str, status: int, words: str) -> None:
-    found, document = hosts.ask("DELETE", f"/v2.1/os-services/{quote(service_id)}")
-    assert (found, words in str(document)) == (status, True)
+    answered_status, document = hosts.ask("DELETE", f"/v2.1/os-services/{quote(service_id)}")
+    assert (answered_status, words in str(document)) == (status, True)
 
 
 def test_hypervisors_have_openstacks_shape(hosts: Cloud) -> None:
     brief = hosts.get("/v2.1/os-hypervisors")["hypervisors"]
-    assert [(one["hypervisor_hostname"], one["state"], one["status"]) for one in brief] == [
+    assert [(hypervisor["hypervisor_hostname"], hypervisor["state"], hypervisor["status"]) for hypervisor in brief] == [
         ("up.node", "up", "enabled"),
         ("disabled.node", "up", "disabled"),
         ("silent.node", "down", "enabled"),

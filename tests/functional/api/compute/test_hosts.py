@@ -48,9 +48,11 @@ def test_host_shows_what_is_used_in_all_and_by_each_project(hosts: Cloud) -> Non
     stocked = hosts.with_catalogue()
     for name in ("one", "two"):
         stocked.conductor.edit(stocked.make_server(name)["id"], host="h1", node="h1")
-    shown: list[Any] = [one["resource"] for one in stocked.get(f"{HOSTS}/h1")["host"]]
-    assert {one["host"] for one in shown} == {"h1"}
-    assert {one["project"]: (one["cpu"], one["memory_mb"], one["disk_gb"]) for one in shown} == {
+    shown: list[Any] = [host_entry["resource"] for host_entry in stocked.get(f"{HOSTS}/h1")["host"]]
+    assert {resource["host"] for resource in shown} == {"h1"}
+    assert {
+        resource["project"]: (resource["cpu"], resource["memory_mb"], resource["disk_gb"]) for resource in shown
+    } == {
         "(total)": (8, 4096, 100),
         "(used_now)": (1, 640, 0),
         "(used_max)": (2, 256, 2),

@@ -62,7 +62,7 @@ def hosts(cloud: Cloud) -> Cloud:
 def busy(hosts: Cloud) -> Cloud:
     """`up.a` has a server, another that leaves it, a cell, a device and an audit."""
     hosts.with_catalogue()
-    made = [hosts.make_server(name)["id"] for name in ("here", "going")]
+    server_ids = [hosts.make_server(name)["id"] for name in ("here", "going")]
     pool = PciDevicePool(vendor_id="8086", product_id="10ed", count=3, numa_node=0)
     with hosts.db.write() as session:
         for row in session.query(models.Instance):
@@ -72,7 +72,7 @@ def busy(hosts: Cloud) -> Cloud:
         node.pci_device_pools = [builtins(pool)]
         session.add(models.PciDevice(node_id=1, address=DEVICE.address, instance_uuid="mine", value=DEVICE))
         session.add(models.NodeAudit(node_id=1, audited_at=AT, found=FOUND))
-        session.add(move_of(made[1]))
+        session.add(move_of(server_ids[1]))
     return hosts
 
 
@@ -161,7 +161,7 @@ def test_bridges_and_ports_of_a_hypervisor(hosts: Cloud) -> None:
         ids.append(answer["network"]["id"])
         subnet = {"network_id": ids[-1], "ip_version": 4, "cidr": f"10.{number}.0.0/24"}
         assert hosts.ask("POST", "/network/v2.0/subnets", {"subnet": subnet})[0] == 201
-    server = hosts.make_server("web", networks=[{"uuid": one} for one in ids])["id"]
+    server = hosts.make_server("web", networks=[{"uuid": network_id} for network_id in ids])["id"]
     elsewhere = hosts.make_server("other", networks=[{"uuid": ids[0]}])["id"]
     with hosts.db.write() as session:
         for row in session.query(models.Instance):
@@ -185,8 +185,8 @@ def test_the_last_audits_of_all(busy: Cloud) -> None:
     nothing = {"corrected": 0, "conflicts": 0, "orphans": 0, "strays": 0}
     summary = {"corrected": 1, "conflicts": 0, "orphans": 1, "strays": 1}
     assert first == {"id": 1, "hypervisor_hostname": "up.a", "audited_at": "2026-11-21T12:30:00Z", **summary}
-    assert [one["hypervisor_hostname"] for one in others] == ["up.b", "silent.node"]
-    assert all(one.items() >= {**nothing, "audited_at": None}.items() for one in others)
+    assert [hypervisor["hypervisor_hostname"] for hypervisor in others] == ["up.b", "silent.node"]
+    assert all(hypervisor.items() >= {**nothing, "audited_at": None}.items() for hypervisor in others)
 
 
 def test_an_audit_now_goes_to_the_nodes_own_host_and_answers_what_it_found(hosts: Cloud) -> None:

@@ -23,9 +23,9 @@ def make(cloud: Cloud, name: str = "mine", **more: Any) -> Any:
 
 
 def test_an_imported_key_has_openstacks_shape(cloud: Cloud) -> None:
-    made = make(cloud)
+    created = make(cloud)
     brief = {"name": "mine", "public_key": ED25519, "fingerprint": KNOWN[ED25519]}
-    assert made == {**brief, "user_id": "admin"}
+    assert created == {**brief, "user_id": "admin"}
     assert cloud.get(KEYPAIRS) == {"keypairs": [{"keypair": brief}]}
     shown = cloud.get(f"{KEYPAIRS}/mine")["keypair"]
     assert shown == {
@@ -52,8 +52,8 @@ def test_an_imported_key_has_openstacks_shape(cloud: Cloud) -> None:
 @pytest.mark.parametrize("given", [f" {ED25519} a comment\n", f"{ED25519}\n", ED25519.replace(" ", "\t")])
 def test_a_public_key_is_answered_as_it_was_given(cloud: Cloud, given: str) -> None:
     plain = make(cloud, "plain", public_key=ED25519)
-    made = make(cloud, public_key=given)
-    assert (made["public_key"], made["fingerprint"]) == (given, plain["fingerprint"])
+    created = make(cloud, public_key=given)
+    assert (created["public_key"], created["fingerprint"]) == (given, plain["fingerprint"])
 
 
 @pytest.mark.parametrize("kind", ["ssh", "x509"])

@@ -154,13 +154,13 @@ def test_what_a_version_refuses_for_a_new_server(stocked: Cloud, version: str, m
 def test_tags_of_disks(stocked: Cloud, version: str) -> None:
     flavor = stocked.make_flavor("big", **{"OS-FLV-EXT-DATA:ephemeral": 1})
     root = {"source_type": "image", "destination_type": "local", "boot_index": 0, "uuid": stocked.server["imageRef"]}
-    asked = {
+    server_body = {
         **stocked.server,
         "flavorRef": flavor["id"],
         "block_device_mapping_v2": [{**root, "tag": "system"}, TAGGED],
         **({"networks": "none"} if version == "2.42" else {}),
     }
-    status, answer = stocked.ask("POST", SERVERS, {"server": asked}, **at(version))
+    status, answer = stocked.ask("POST", SERVERS, {"server": server_body}, **at(version))
     assert status == 202, answer
     sent = stocked.conductor.requests[-1]
     assert (sent.root_disk_tag, [disk.tag for disk in sent.block_device_mapping]) == ("system", ["scratch"])
@@ -231,8 +231,8 @@ def test_a_lock_has_a_reason_from_2_73_on(stocked: Cloud, server: str) -> None:
         return stocked.ask("POST", f"{server}/action", body, **at(version))[0]
 
     def shown() -> Any:
-        found = stocked.get(server, **at("2.73"))["server"]
-        return found["locked"], found["locked_reason"]
+        server_view = stocked.get(server, **at("2.73"))["server"]
+        return server_view["locked"], server_view["locked_reason"]
 
     assert ask("2.72", {"lock": {"locked_reason": "x"}}) == 400
     assert ask("2.72", {"lock": {}}) == 202
@@ -242,8 +242,8 @@ def test_a_lock_has_a_reason_from_2_73_on(stocked: Cloud, server: str) -> None:
     assert ask("2.73", {"lock": {"locked_reason": "under repair"}}) == 202
     assert shown() == (True, "under repair")
     stocked.make_server(name="open")
-    for wanted, number in (("true", 1), ("false", 1)):
-        assert len(stocked.get(f"{SERVERS}?locked={wanted}", **at("2.73"))["servers"]) == number
+    for locked, number in (("true", 1), ("false", 1)):
+        assert len(stocked.get(f"{SERVERS}?locked={locked}", **at("2.73"))["servers"]) == number
     names = [each["name"] for each in stocked.get(f"{SERVERS}?sort_key=locked", **at("2.73"))["servers"]]
     assert names == ["vm", "open"]
     for wrong in ({"locked_reason": ""}, {"locked_reason": "x" * 256}, {"why": "x"}):
@@ -253,8 +253,8 @@ def test_a_lock_has_a_reason_from_2_73_on(stocked: Cloud, server: str) -> None:
 
 
 def test_the_description_is_the_name_before_it_can_be_given(stocked: Cloud) -> None:
-    made = stocked.make_server(name="old")
-    server = f"{SERVERS}/{made['id']}"
+    old_server = stocked.make_server(name="old")
+    server = f"{SERVERS}/{old_server['id']}"
     assert stocked.get(server, **at("2.19"))["server"]["description"] == "old"
     for text in ("new", "two\nlines", None):
         answer = stocked.ask("PUT", server, {"server": {"description": text}}, **at("2.19"))

@@ -33,9 +33,9 @@ def make(cloud: Cloud, name: str = "g", **more: Any) -> Any:
     ],
 )
 def test_a_group_has_openstacks_shape(cloud: Cloud, asked: dict[str, Any], policy: str, rules: dict[str, int]) -> None:
-    made = make(cloud, **asked)
-    assert made == {
-        "id": made["id"],
+    created = make(cloud, **asked)
+    assert created == {
+        "id": created["id"],
         "name": "g",
         "policies": [policy],
         "metadata": {},
@@ -45,11 +45,11 @@ def test_a_group_has_openstacks_shape(cloud: Cloud, asked: dict[str, Any], polic
         "policy": policy,
         "rules": rules,
     }
-    assert cloud.get(f"{GROUPS}/{made['id']}", **ALL_FIELDS) == {"server_group": made}
-    assert cloud.get(GROUPS, **ALL_FIELDS) == {"server_groups": [made]}
-    assert cloud.ask("DELETE", f"{GROUPS}/{made['id']}") == (204, None)
+    assert cloud.get(f"{GROUPS}/{created['id']}", **ALL_FIELDS) == {"server_group": created}
+    assert cloud.get(GROUPS, **ALL_FIELDS) == {"server_groups": [created]}
+    assert cloud.ask("DELETE", f"{GROUPS}/{created['id']}") == (204, None)
     for method in ("GET", "DELETE"):
-        assert cloud.ask(method, f"{GROUPS}/{made['id']}")[0] == 404
+        assert cloud.ask(method, f"{GROUPS}/{created['id']}")[0] == 404
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_members_are_the_servers_that_are_not_deleted(stocked: Cloud) -> None:
     ids = [stocked.make_server(name)["id"] for name in "ab"]
     with stocked.db.write() as session:
         group_id = session.query(models.InstanceGroup.id).scalar()
-        session.add_all([models.InstanceGroupMember(instance_uuid=one, group_id=group_id) for one in ids])
+        session.add_all([models.InstanceGroupMember(instance_uuid=member_id, group_id=group_id) for member_id in ids])
     assert stocked.get(f"{GROUPS}/{group['id']}")["server_group"]["members"] == ids
     stocked.ask("DELETE", f"/v2.1/servers/{ids[0]}")
     assert stocked.get(GROUPS)["server_groups"][0]["members"] == [ids[1]]

@@ -225,7 +225,7 @@ def test_without_credentials_there_is_a_challenge(guarded: Cloud) -> None:
 
 def test_a_user_sees_the_own_project_and_changes_no_catalogue(guarded: Cloud) -> None:
     flavor = {"flavor": {"name": "f", "ram": 1, "vcpus": 1, "disk": 1, "os-flavor-access:is_public": False}}
-    status, made = guarded.ask("POST", "/v2.1/flavors", flavor, **as_user("admin"))
+    status, created = guarded.ask("POST", "/v2.1/flavors", flavor, **as_user("admin"))
     assert status == 200
     alice = as_user("alice")
     forbidden: list[tuple[str, str, Any]] = [
@@ -252,7 +252,7 @@ def test_a_user_sees_the_own_project_and_changes_no_catalogue(guarded: Cloud) ->
     ]
     for method, path, body in forbidden:
         assert guarded.ask(method, path, body, **alice)[0] == 403, path
-    assert guarded.ask("GET", f"/v2.1/flavors/{made['flavor']['id']}", **alice)[0] == 404
+    assert guarded.ask("GET", f"/v2.1/flavors/{created['flavor']['id']}", **alice)[0] == 404
     assert guarded.get("/v2.1/flavors?is_public=None", **alice)["flavors"] == []
 
 
@@ -267,9 +267,9 @@ def test_servers_and_images_of_others_do_not_exist(guarded: Cloud) -> None:
     assert guarded.ask("POST", "/v2.1/servers", body, **bob)[0] == 400
     zone = {"server": {**body["server"], "availability_zone": "nova:host"}}
     assert guarded.ask("POST", "/v2.1/servers", zone, **alice)[0] == 403
-    status, made = guarded.ask("POST", "/v2.1/servers", body, **alice)
+    status, created = guarded.ask("POST", "/v2.1/servers", body, **alice)
     assert status == 202
-    path = f"/v2.1/servers/{made['server']['id']}"
+    path = f"/v2.1/servers/{created['server']['id']}"
     mine = guarded.get(path, **alice)["server"]
     assert not any(key.startswith("OS-EXT-SRV-ATTR") for key in mine)
     assert "OS-EXT-SRV-ATTR:host" in guarded.get(path, **admin)["server"]
@@ -281,8 +281,8 @@ def test_servers_and_images_of_others_do_not_exist(guarded: Cloud) -> None:
 
 def test_server_groups_of_others_are_not_to_be_used(guarded: Cloud) -> None:
     alice, bob, admin = as_user("alice"), as_user("bob"), as_user("admin")
-    asked = {"server_group": {"name": "g", "policies": ["affinity"]}}
-    group = guarded.ask("POST", "/v2.1/os-server-groups", asked, **alice)[1]["server_group"]
+    group_body = {"server_group": {"name": "g", "policies": ["affinity"]}}
+    group = guarded.ask("POST", "/v2.1/os-server-groups", group_body, **alice)[1]["server_group"]
     path = f"/v2.1/os-server-groups/{group['id']}"
     for method in ("GET", "DELETE"):
         assert guarded.ask(method, path, **bob)[0] == 404

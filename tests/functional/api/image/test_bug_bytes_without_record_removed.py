@@ -64,7 +64,9 @@ def test_an_image_that_the_database_lost_is_adopted(cloud: Cloud) -> None:
         session.execute(delete(Image))
     make_old(cloud)
     StoreReports(cloud.app.images, "api").report()
-    assert [(one.id, one.store, one.reason) for one in reported(cloud)] == [(image["id"], "api", "no_row")]
+    assert [(leftover.id, leftover.store, leftover.reason) for leftover in reported(cloud)] == [
+        (image["id"], "api", "no_row")
+    ]
     cloud.db.run(lambda session: adopt_image(session, image["id"], now()))
     adopted = cloud.get(f"/v2/images/{image['id']}")
     assert {**adopted, "updated_at": None} == {**image, "updated_at": None}
@@ -79,7 +81,7 @@ def test_an_image_whose_record_waits_again_keeps_its_bytes(cloud: Cloud) -> None
     make_old(cloud)
     recovery.Recovery(cloud.app.images).recover()
     StoreReports(cloud.app.images, "api").report()
-    assert [(one.id, one.reason) for one in reported(cloud)] == [(image["id"], "newer")]
+    assert [(leftover.id, leftover.reason) for leftover in reported(cloud)] == [(image["id"], "newer")]
     assert cloud.upload(image["id"], b"other")[0] == 409
     assert (cloud.images / image["id"]).read_bytes() == RAW
     cloud.db.run(lambda session: adopt_image(session, image["id"], now()))

@@ -65,12 +65,12 @@ def test_images_are_sorted_by_name_and_size(images: Cloud, query: str, expected:
 
 @pytest.mark.parametrize("key", SORT_KEYS)
 def test_pages_in_any_order_hold_every_image_once(images: Cloud, key: str) -> None:
-    found, path = [], f"/v2/images?limit=1&sort={key}:asc"
+    image_names, path = [], f"/v2/images?limit=1&sort={key}:asc"
     while path:
         page = images.get(path)
-        found += [image["name"] for image in page["images"]]
+        image_names += [image["name"] for image in page["images"]]
         path = page.get("next", "")
-    assert sorted(found) == ["noble", "plain", "sid"]
+    assert sorted(image_names) == ["noble", "plain", "sid"]
 
 
 def test_schemas_describe_one_image_and_a_list(cloud: Cloud) -> None:

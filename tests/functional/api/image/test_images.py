@@ -302,7 +302,7 @@ def test_a_deleted_image_is_gone_with_its_bytes(cloud: Cloud) -> None:
 
 
 def test_images_are_listed_by_pages_and_filters(cloud: Cloud) -> None:
-    made = [
+    images = [
         cloud.make_image(f"i{number}", data=RAW if number % 2 else None, tags=[f"t{number}"]) for number in range(5)
     ]
 
@@ -313,7 +313,7 @@ def test_images_are_listed_by_pages_and_filters(cloud: Cloud) -> None:
     assert names("?status=active") == ["i3", "i1"]
     assert names("?name=i2") == ["i2"]
     assert names("?name=in:i2,i3") == ["i3", "i2"]
-    assert names(f"?id=in:{made[0]['id']},{made[4]['id']}") == ["i4", "i0"]
+    assert names(f"?id=in:{images[0]['id']},{images[4]['id']}") == ["i4", "i0"]
     assert names("?tag=t1") == ["i1"]
     assert names("?size_min=1&sort=created_at:asc") == ["i1", "i3"]
     assert names("?sort_key=created_at&sort_dir=asc&limit=2") == ["i0", "i1"]

@@ -307,15 +307,15 @@ def test_headers_that_drip_are_left_at_the_deadline(open_cloud: Cloud) -> None:
 
 def test_few_downloads_run_at_the_same_time(open_cloud: Cloud, web: Web) -> None:
     web.go_on.clear()
-    made = [open_cloud.make_image(data=None) for _ in range(imports.MAX_DOWNLOADS + 1)]
-    answers = [download(open_cloud, image, f"http://127.0.0.1:{web.port}/slow")[0] for image in made]
+    queued_images = [open_cloud.make_image(data=None) for _ in range(imports.MAX_DOWNLOADS + 1)]
+    answers = [download(open_cloud, image, f"http://127.0.0.1:{web.port}/slow")[0] for image in queued_images]
     assert answers == [202] * imports.MAX_DOWNLOADS + [503]
-    status, document = download(open_cloud, made[0], f"http://127.0.0.1:{web.port}/slow")
+    status, document = download(open_cloud, queued_images[0], f"http://127.0.0.1:{web.port}/slow")
     assert (status, document["message"]) == (409, "Image needs to be in 'queued' state to use 'web-download' method")
     # One that is deleted meanwhile leaves nothing.
-    assert open_cloud.ask("DELETE", f"/v2/images/{made[0]['id']}")[0] == 204
+    assert open_cloud.ask("DELETE", f"/v2/images/{queued_images[0]['id']}")[0] == 204
     web.go_on.set()
-    for image in made[1:]:
+    for image in queued_images[1:]:
         ended(open_cloud, image)
     wait_for("the end of the file", lambda: files(open_cloud) == [])
 

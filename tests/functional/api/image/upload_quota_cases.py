@@ -98,8 +98,8 @@ class UploadQuotaCases:
     @pytest.mark.parametrize("announced", [True, False])
     def test_bug_parallel_uploads_that_do_not_end_exceed_the_quota(self, site: Site, announced: bool) -> None:
         """Twelve uploads of 9 MB, of which all but the last MB has come, took 100 MB of a quota of 20."""
-        made = [site.cloud.make_image(f"image{number}", data=None) for number in range(12)]
-        clients = [site.begin(image, 9 * MB if announced else None, 8 * MB) for image in made]
+        images = [site.cloud.make_image(f"image{number}", data=None) for number in range(12)]
+        clients = [site.begin(image, 9 * MB if announced else None, 8 * MB) for image in images]
         try:
             wait_for("all others are refused", lambda: sum(map(refused, clients)) >= 10, PATIENCE)
             assert site.used() <= LIMIT
@@ -112,7 +112,7 @@ class UploadQuotaCases:
                     bytes(9 * MB - site.sent[client]) if announced else b"100000\r\n" + bytes(MB) + b"\r\n0\r\n\r\n"
                 )
                 assert client.recv(100).startswith(b"HTTP/1.1 204")
-            statuses = Counter(map(site.status, made))
+            statuses = Counter(map(site.status, images))
             assert statuses == Counter(active=len(accepted), queued=12 - len(accepted))
             assert site.used() == 9 * len(accepted)
         finally:

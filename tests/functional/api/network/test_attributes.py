@@ -37,7 +37,10 @@ def test_servers_are_as_secure_as_their_network(stocked: Cloud) -> None:
     subnet(stocked, green, "10.2.0.0/24")
     server = stocked.make_server(networks=[{"uuid": blue["id"]}, {"uuid": green["id"]}])
     ports = {port["network_id"]: port for port in listed(stocked, "port", f"device_id={server['id']}")}
-    assert {made: one["port_security_enabled"] for made, one in ports.items()} == {blue["id"]: False, green["id"]: True}
+    assert {network_id: shown_port["port_security_enabled"] for network_id, shown_port in ports.items()} == {
+        blue["id"]: False,
+        green["id"]: True,
+    }
     assert [len(ports[each["id"]]["security_groups"]) for each in (blue, green)] == [0, 1]
     stocked.ask("POST", f"{ROOT}/security-groups", {"security_group": {"name": "web"}})
     body = {**stocked.server, "networks": [{"uuid": blue["id"]}], "security_groups": [{"name": "web"}]}
@@ -131,15 +134,15 @@ def test_what_administrators_see_of_a_port(cloud: Cloud) -> None:
 
 
 def test_profile_of_a_port_is_kept_for_administrators(cloud: Cloud) -> None:
-    made = port(cloud, network(cloud), **{"binding:profile": {"rack": "7", "of": {"a": [1]}}})
-    assert made["binding:profile"] == {"rack": "7", "of": {"a": [1]}}
-    own = f"{ROOT}/ports/{made['id']}"
-    assert put(cloud, "port", made, name="web")[1]["binding:profile"] == made["binding:profile"]
-    assert put(cloud, "port", made, **{"binding:profile": {"rack": "8"}})[0] == 200
+    new_port = port(cloud, network(cloud), **{"binding:profile": {"rack": "7", "of": {"a": [1]}}})
+    assert new_port["binding:profile"] == {"rack": "7", "of": {"a": [1]}}
+    own = f"{ROOT}/ports/{new_port['id']}"
+    assert put(cloud, "port", new_port, name="web")[1]["binding:profile"] == new_port["binding:profile"]
+    assert put(cloud, "port", new_port, **{"binding:profile": {"rack": "8"}})[0] == 200
     assert cloud.ask("GET", own)[1]["port"]["binding:profile"] == {"rack": "8"}
     status, answer = cloud.ask("PUT", own, {"port": {"binding:profile": {"rack": "8" * 4096}}})
     assert (status, "4095 characters" in answer["NeutronError"]["message"]) == (400, True)
-    assert put(cloud, "port", made, **{"binding:profile": {}})[1]["binding:profile"] == {}
+    assert put(cloud, "port", new_port, **{"binding:profile": {}})[1]["binding:profile"] == {}
 
 
 @pytest.mark.parametrize(("levels", "expected"), [(21, 200), (22, 400), (40, 400)])
@@ -148,8 +151,8 @@ def test_bug_profile_that_no_column_takes(cloud: Cloud, levels: int, expected: i
     profile: Json = {}
     for _ in range(levels):
         profile = {"a": profile}
-    made = port(cloud, network(cloud))
-    assert put(cloud, "port", made, **{"binding:profile": profile})[0] == expected
+    new_port = port(cloud, network(cloud))
+    assert put(cloud, "port", new_port, **{"binding:profile": profile})[0] == expected
 
 
 DEFAULTS: list[tuple[str, Json, Json]] = [

@@ -20,8 +20,8 @@ def ask(cloud: Cloud, kind: str, *several: Json) -> tuple[int, Any]:
 def made(cloud: Cloud, kind: str, *several: Json) -> list[Json]:
     status, answer = ask(cloud, kind, *several)
     assert status == 201, answer
-    found: list[Json] = answer[f"{kind}s"]
-    return found
+    created: list[Json] = answer[f"{kind}s"]
+    return created
 
 
 def groups(cloud: Cloud) -> list[str]:
@@ -32,8 +32,8 @@ def test_networks_subnets_and_ports(cloud: Cloud) -> None:
     blue, green = made(cloud, "network", {"name": "blue"}, {"name": "green", "mtu": 1400})
     assert [blue["name"], green["name"], green["mtu"]] == ["blue", "green", 1400]
     ranges = [(blue, "10.1.0.0/24"), (blue, "10.2.0.0/24"), (green, "10.3.0.0/24")]
-    bodies = [{"network_id": one["id"], "ip_version": 4, "cidr": cidr} for one, cidr in ranges]
-    assert [one["cidr"] for one in made(cloud, "subnet", *bodies)] == [cidr for _, cidr in ranges]
+    bodies = [{"network_id": new_network["id"], "ip_version": 4, "cidr": cidr} for new_network, cidr in ranges]
+    assert [new_subnet["cidr"] for new_subnet in made(cloud, "subnet", *bodies)] == [cidr for _, cidr in ranges]
     fixed = {"network_id": green["id"], "fixed_ips": [{"ip_address": "10.3.0.9"}]}
     ports = made(cloud, "port", {"network_id": blue["id"]}, fixed, {"network_id": blue["id"], "name": "c"})
     assert [port["network_id"] for port in ports] == [blue["id"], green["id"], blue["id"]]
@@ -44,7 +44,7 @@ def test_networks_subnets_and_ports(cloud: Cloud) -> None:
 
 def test_security_groups_and_rules(cloud: Cloud) -> None:
     web, back = made(cloud, "security_group", {"name": "web"}, {"name": "back"})
-    assert [len(one["security_group_rules"]) for one in (web, back)] == [2, 2]
+    assert [len(new_group["security_group_rules"]) for new_group in (web, back)] == [2, 2]
     ssh = {"security_group_id": web["id"], "direction": "ingress", "protocol": "tcp", "port_range_min": 22}
     ssh |= {"port_range_max": 22}
     from_web = {"security_group_id": back["id"], "direction": "ingress", "remote_group_id": web["id"]}
@@ -52,7 +52,7 @@ def test_security_groups_and_rules(cloud: Cloud) -> None:
     assert [rule["port_range_min"] for rule in rules] == [22, None, 21]
     assert rules[1]["remote_group_id"] == web["id"]
     shown = cloud.get(f"{ROOT}/security-groups/{web['id']}")["security_group"]["security_group_rules"]
-    assert [one["id"] for one in shown[2:]] == [rules[0]["id"], rules[2]["id"]]
+    assert [shown_rule["id"] for shown_rule in shown[2:]] == [rules[0]["id"], rules[2]["id"]]
 
 
 def test_one_that_fails_makes_none(cloud: Cloud) -> None:

@@ -15,8 +15,8 @@ UNKNOWN = "00000000-0000-4000-8000-000000000000"
 def make(cloud: Cloud, kind: str, **values: Any) -> Json:
     status, answer = cloud.ask("POST", f"/network/v2.0/{kind.replace('_', '-')}s", {kind: values})
     assert status == 201, answer
-    made: Json = answer[kind]
-    return made
+    created: Json = answer[kind]
+    return created
 
 
 def network(cloud: Cloud, **values: Any) -> Json:
@@ -41,8 +41,8 @@ def refused(cloud: Cloud, kind: str, **values: Any) -> tuple[int, str, str]:
 
 
 def listed(cloud: Cloud, kind: str, query: str = "") -> list[Json]:
-    found: list[Json] = cloud.get(f"/network/v2.0/{kind.replace('_', '-')}s", query_string=query)[f"{kind}s"]
-    return found
+    listing: list[Json] = cloud.get(f"/network/v2.0/{kind.replace('_', '-')}s", query_string=query)[f"{kind}s"]
+    return listing
 
 
 def addresses(made: Json) -> list[str]:
@@ -137,11 +137,11 @@ def test_stale_change_is_refused_by_the_conductor(cloud: Cloud) -> None:
 
     new_network = network(cloud, name="blue")
     with cloud.db.read() as session:
-        known = networks.find(session, new_network["id"])
-    assert known is not None
-    cloud.conductor.update_network(RequestContext(request_id="req-1"), network=known)
+        stored = networks.find(session, new_network["id"])
+    assert stored is not None
+    cloud.conductor.update_network(RequestContext(request_id="req-1"), network=stored)
     with pytest.raises(errors.RevisionNumberConstraintFailed):
-        cloud.conductor.update_network(RequestContext(request_id="req-1"), network=known)
+        cloud.conductor.update_network(RequestContext(request_id="req-1"), network=stored)
 
 
 def test_physical_networks_are_given_once(cloud: Cloud) -> None:
@@ -209,7 +209,7 @@ def test_subnet_has_a_gateway_and_pools_by_default(cloud: Cloud) -> None:
     none = subnet(cloud, blue, "10.3.0.0/29", gateway_ip=None)
     assert (none["gateway_ip"], none["allocation_pools"]) == (None, [{"start": "10.3.0.1", "end": "10.3.0.6"}])
     assert cloud.get(f"/network/v2.0/networks/{blue['id']}")["network"]["subnets"] == [
-        one["id"] for one in (new_subnet, six, middle, none)
+        each_subnet["id"] for each_subnet in (new_subnet, six, middle, none)
     ]
 
 
@@ -281,8 +281,8 @@ def test_subnets_overlap_neither_on_a_network_nor_among_local_networks(cloud: Cl
     ],
 )
 def test_subnet_that_no_host_can_serve_is_refused(cloud: Cloud, values: Json, words: str) -> None:
-    asked = {"network_id": network(cloud)["id"], "ip_version": 6, "cidr": "fd00::/64"} | values
-    status, kind, message = refused(cloud, "subnet", **asked)
+    body = {"network_id": network(cloud)["id"], "ip_version": 6, "cidr": "fd00::/64"} | values
+    status, kind, message = refused(cloud, "subnet", **body)
     assert (status, kind) == (400, "HTTPBadRequest")
     assert words in message
 
@@ -300,8 +300,8 @@ def test_ports_have_the_addresses_that_their_guests_make(cloud: Cloud) -> None:
     assert addresses(both) == ["10.1.0.3", "fd00::f816:3eff:fe00:2", "fd01::2"]
     fixed = port(cloud, on, mac_address="fa:16:3e:00:00:03", fixed_ips=[{"ip_address": "10.1.0.9"}])
     assert addresses(fixed) == ["10.1.0.9", "fd00::f816:3eff:fe00:3"]
-    asked = port(cloud, on, mac_address="fa:16:3e:00:00:04", fixed_ips=[{"subnet_id": new_subnet["id"]}])
-    assert addresses(asked) == ["fd00::f816:3eff:fe00:4"]
+    new_port = port(cloud, on, mac_address="fa:16:3e:00:00:04", fixed_ips=[{"subnet_id": new_subnet["id"]}])
+    assert addresses(new_port) == ["fd00::f816:3eff:fe00:4"]
     status, kind, message = refused(cloud, "port", network_id=on["id"], fixed_ips=[{"ip_address": "fd00::9"}])
     assert (status, kind) == (400, "AllocationOnAutoAddressSubnet"), message
     # Another MAC address, another address; what a client sends back is taken.
@@ -447,7 +447,7 @@ def test_port_changes_its_addresses(cloud: Cloud) -> None:
 def test_listings_are_filtered_and_paged(cloud: Cloud) -> None:
     blue, green = network(cloud, name="blue"), network(cloud, name="green", mtu=1400)
     four = subnet(cloud, blue)
-    made = [port(cloud, blue, name=f"p{number}", device_id=f"d{number}") for number in range(5)]
+    ports = [port(cloud, blue, name=f"p{number}", device_id=f"d{number}") for number in range(5)]
     port(cloud, green, name="p9")
     assert [network["name"] for network in listed(cloud, "network", "name=blue&name=red")] == ["blue"]
     assert [network["name"] for network in listed(cloud, "network", f"id={green['id']}")] == ["green"]
@@ -459,7 +459,7 @@ def test_listings_are_filtered_and_paged(cloud: Cloud) -> None:
     assert [port["name"] for port in listed(cloud, "port", "device_id=d3")] == ["p3"]
     assert [port["name"] for port in listed(cloud, "port", "fixed_ips=ip_address%3D10.1.0.3")] == ["p1"]
     assert len(listed(cloud, "port", f"fixed_ips=subnet_id%3D{four['id']}")) == 5
-    mac = made[2]["mac_address"].upper()
+    mac = ports[2]["mac_address"].upper()
     assert [port["name"] for port in listed(cloud, "port", f"mac_address={mac}")] == ["p2"]
     assert [subnet["cidr"] for subnet in listed(cloud, "subnet", "ip_version=4")] == ["10.1.0.0/24"]
 

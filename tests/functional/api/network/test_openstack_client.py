@@ -28,8 +28,10 @@ def url(tmp_path: Path) -> Iterator[str]:
 def openstack(url: str, *commands: str) -> list[Any]:
     """What each printed, read as JSON where it is asked for it, or its error if it failed."""
     login = ["--os-auth-type", "admin_token", "--os-endpoint", url, "--os-token", "admin"]
-    asked = json.dumps([[*login, *command.split()] for command in commands])
-    done = subprocess.run([sys.executable, str(CLIENT)], input=asked, capture_output=True, text=True, timeout=120)
+    words_of_commands = json.dumps([[*login, *command.split()] for command in commands])
+    done = subprocess.run(
+        [sys.executable, str(CLIENT)], input=words_of_commands, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     answers: list[Any] = []
     for command, (code, out, err) in zip(commands, json.loads(done.stdout), strict=True):
@@ -38,7 +40,7 @@ def openstack(url: str, *commands: str) -> list[Any]:
 
 
 def test_client_makes_lists_shows_changes_and_deletes(url: str) -> None:
-    made, front, one, listed, subnets, ports, shown, in_use, changed, quiet, *_, left = openstack(
+    blue, front, first_port, listed, subnets, ports, shown, in_use, changed, quiet, *_, left = openstack(
         url,
         "network create blue --mtu 1400 --share -f json",
         "subnet create front --network blue --subnet-range 10.1.0.0/24 --dns-nameserver 9.9.9.9 -f json",
@@ -56,24 +58,24 @@ def test_client_makes_lists_shows_changes_and_deletes(url: str) -> None:
         "network delete green",
         "network list -f json",
     )
-    assert (made["name"], made["mtu"], made["shared"], made["provider:network_type"]) == ("blue", 1400, True, "local")
+    assert (blue["name"], blue["mtu"], blue["shared"], blue["provider:network_type"]) == ("blue", 1400, True, "local")
     assert (front["network_id"], front["gateway_ip"], front["allocation_pools"]) == (
-        made["id"],
+        blue["id"],
         "10.1.0.1",
         [{"start": "10.1.0.2", "end": "10.1.0.254"}],
     )
-    assert one["fixed_ips"] == [{"subnet_id": front["id"], "ip_address": "10.1.0.15"}]
+    assert first_port["fixed_ips"] == [{"subnet_id": front["id"], "ip_address": "10.1.0.15"}]
     assert [(row["Name"], row["Subnets"], row["State"]) for row in listed] == [("blue", [front["id"]], True)]
     assert [(row["Name"], row["Subnet"]) for row in subnets] == [("front", "10.1.0.0/24")]
-    assert [(row["Name"], row["MAC Address"]) for row in ports] == [("one", one["mac_address"])]
-    assert shown["id"] == one["id"]
+    assert [(row["Name"], row["MAC Address"]) for row in ports] == [("one", first_port["mac_address"])]
+    assert shown["id"] == first_port["id"]
     assert "1 of 1 networks failed to delete" in in_use
     assert changed == quiet == ""
     assert left == []
 
 
 def test_client_works_with_security_groups(url: str) -> None:
-    made, opened, rules, _, port, groups, changed, shown, *quiet, left = openstack(
+    web, opened, rules, _, port, groups, changed, shown, *quiet, left = openstack(
         url,
         "security group create web --description d -f json",
         "security group rule create web --protocol tcp --dst-port 22 --remote-ip 10.0.0.0/8 -f json",
@@ -89,14 +91,14 @@ def test_client_works_with_security_groups(url: str) -> None:
         "port delete one",
         "security group list -f json",
     )
-    assert (made["name"], made["description"], len(made["rules"])) == ("web", "d", 2)
+    assert (web["name"], web["description"], len(web["rules"])) == ("web", "d", 2)
     assert (opened["protocol"], opened["port_range_min"], opened["remote_ip_prefix"]) == ("tcp", 22, "10.0.0.0/8")
     assert [(row["IP Protocol"], row["Port Range"], row["Direction"]) for row in rules][-1] == (
         "tcp",
         "22:22",
         "ingress",
     )
-    assert port["security_group_ids"] == [made["id"]]
+    assert port["security_group_ids"] == [web["id"]]
     assert [pair["ip_address"] for pair in port["allowed_address_pairs"]] == ["10.1.0.9"]
     assert sorted(row["Name"] for row in groups) == ["default", "web"]
     assert changed == ""
@@ -107,7 +109,7 @@ def test_client_works_with_security_groups(url: str) -> None:
 
 def test_chains_of_the_client_end(url: str) -> None:
     """Commands of several requests: what follows the first one must not fail, and leave half of it."""
-    made, tagged, found, pinned, cleared, left = openstack(
+    tagged_network, tagged, networks_by_tag, pinned, cleared, left = openstack(
         url,
         "network create blue --tag red --tag new --disable-port-security -f json",
         "network set --tag more blue",
@@ -116,16 +118,16 @@ def test_chains_of_the_client_end(url: str) -> None:
         "network unset --all-tag blue",
         "network list --any-tags red,more -f json",
     )
-    assert (sorted(made["tags"]), made["port_security_enabled"]) == (["new", "red"], False)
+    assert (sorted(tagged_network["tags"]), tagged_network["port_security_enabled"]) == (["new", "red"], False)
     assert tagged == ""
-    assert [row["Name"] for row in found] == ["blue"]
+    assert [row["Name"] for row in networks_by_tag] == ["blue"]
     assert (pinned["tags"], pinned["extra_dhcp_opts"][0]["opt_value"]) == (["front"], "a")
     assert (cleared, left) == ("", [])
 
 
 def test_client_filters_listings(url: str) -> None:
     """Each filter of the client has an effect: the API refuses those that it does not have."""
-    made = (
+    commands = (
         "network create blue --tag x",
         "network create red --share --disable",
         "subnet create front --network blue --subnet-range 10.1.0.0/24 --tag x",
@@ -150,10 +152,12 @@ def test_client_filters_listings(url: str) -> None:
         **dict.fromkeys(["--status ACTIVE", "--mac-address fa:16:3e:00:00:00", "--name three"], "port"),
         "--share": "security group",
     }
-    asked = [*ones.items(), *nones.items()]
-    answers = openstack(url, *made, *(f"{kind} list {options} -f json" for options, kind in asked))[len(made) :]
-    found = {(kind, options): len(rows) for (options, kind), rows in zip(asked, answers, strict=True)}
-    assert found == {(kind, options): int(options in ones) for options, kind in asked}
+    filters = [*ones.items(), *nones.items()]
+    answers = openstack(url, *commands, *(f"{kind} list {options} -f json" for options, kind in filters))[
+        len(commands) :
+    ]
+    row_counts = {(kind, options): len(rows) for (options, kind), rows in zip(filters, answers, strict=True)}
+    assert row_counts == {(kind, options): int(options in ones) for options, kind in filters}
     ((group,),) = openstack(url, "security group list --tags x -f json")
     ((port,),) = openstack(url, f"port list --security-group {group['ID']} -f json")
     assert port["Name"] == "one"

@@ -61,29 +61,29 @@ def deleted(cloud: Cloud, kind: str, made: dict[str, Json]) -> tuple[int, str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_guest_that_lets_go_is_waited_for(cloud: Cloud, clock: Clock, kind: str) -> None:
-    made = made_of(cloud)
-    new_port = port(cloud, made["network"], security_groups=[made["security-group"]["id"]])
+    created = made_of(cloud)
+    new_port = port(cloud, created["network"], security_groups=[created["security-group"]["id"]])
     mark_pending_delete(cloud, new_port)
     clock.looked = lambda: let_go(cloud, new_port) if clock.looks == 3 else None
-    assert deleted(cloud, kind, made) == (204, "")
+    assert deleted(cloud, kind, created) == (204, "")
     assert clock.looks == 3
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_guest_that_keeps_it_is_not_waited_for_without_end(cloud: Cloud, clock: Clock, kind: str) -> None:
-    made = made_of(cloud)
-    new_port = port(cloud, made["network"], security_groups=[made["security-group"]["id"]])
+    created = made_of(cloud)
+    new_port = port(cloud, created["network"], security_groups=[created["security-group"]["id"]])
     mark_pending_delete(cloud, new_port)
-    status, error = deleted(cloud, kind, made)
+    status, error = deleted(cloud, kind, created)
     assert (status, error.endswith("InUse")) == (409, True)
     assert clock.now == pytest.approx(removal.PATIENCE, abs=2 * removal.LOOK)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_port_uses_that_is_not_pending_delete_is_refused_at_once(cloud: Cloud, clock: Clock, kind: str) -> None:
-    made = made_of(cloud)
-    mine = {"security_groups": [made["security-group"]["id"]]}
-    mark_pending_delete(cloud, port(cloud, made["network"], **mine))
-    port(cloud, made["network"], **mine)
-    assert deleted(cloud, kind, made)[0] == 409
+    created = made_of(cloud)
+    mine = {"security_groups": [created["security-group"]["id"]]}
+    mark_pending_delete(cloud, port(cloud, created["network"], **mine))
+    port(cloud, created["network"], **mine)
+    assert deleted(cloud, kind, created)[0] == 409
     assert clock.looks == 0

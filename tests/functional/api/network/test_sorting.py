@@ -14,15 +14,15 @@ def pages(cloud: Cloud, kind: str, query: str) -> list[list[Any]]:
     """All pages, by their links."""
     collection = f"{kind}s"
     path = f"{ROOT}/{collection.replace('_', '-')}?{query}"
-    found = []
+    ids_by_page = []
     while True:
         answer = cloud.get(path)
-        found.append([each["id"] for each in answer[collection]])
+        ids_by_page.append([each["id"] for each in answer[collection]])
         links = {link["rel"]: link["href"] for link in answer.get(f"{collection}_links", ())}
         if "next" not in links:
-            return found
+            return ids_by_page
         path = links["next"].removeprefix("http://localhost")
-        if len(found) > 20:
+        if len(ids_by_page) > 20:
             raise AssertionError("the links go on and on")
 
 
@@ -77,19 +77,19 @@ def test_listing_is_sorted_and_its_pages_are_too(cloud: Cloud, kind: str, keys: 
     for key in (*keys, "id"):
         for direction in ("asc", "desc"):
             ordered = sorted(every, key=lambda one: shown(one, key), reverse=direction == "desc")
-            wanted = [shown(one, key) for one in ordered]
+            expected = [shown(row, key) for row in ordered]
             answer = cloud.get(f"{ROOT}/{collection.replace('_', '-')}?sort_key={key}&sort_dir={direction}")[collection]
-            assert [shown(one, key) for one in answer] == wanted, (key, direction)
+            assert [shown(row, key) for row in answer] == expected, (key, direction)
             of_pages = pages(cloud, kind, f"sort_key={key}&sort_dir={direction}&limit=2")
-            assert [each for page in of_pages for each in page] == [one["id"] for one in answer], (key, direction)
+            assert [each for page in of_pages for each in page] == [row["id"] for row in answer], (key, direction)
 
 
 def test_two_keys_and_pages_backwards(cloud: Cloud) -> None:
     for name, mtu in (("b", 1400), ("a", 1400), ("b", 1300), ("a", 1300), ("c", 1400)):
         network(cloud, name=name, mtu=mtu)
     query = "sort_key=name&sort_dir=desc&sort_key=mtu&sort_dir=asc"
-    found = [(network["name"], network["mtu"]) for network in listed(cloud, "network", query)]
-    assert found == [("c", 1400), ("b", 1300), ("b", 1400), ("a", 1300), ("a", 1400)]
+    names_and_mtus = [(network["name"], network["mtu"]) for network in listed(cloud, "network", query)]
+    assert names_and_mtus == [("c", 1400), ("b", 1300), ("b", 1400), ("a", 1300), ("a", 1400)]
     ids = [network["id"] for network in listed(cloud, "network", query)]
     backwards = cloud.get(f"{ROOT}/networks?{query}&limit=2&page_reverse=True&marker={ids[4]}")
     assert [network["id"] for network in backwards["networks"]] == ids[2:4]

@@ -83,8 +83,10 @@ def test_listings_are_filtered_by_tags(cloud: Cloud) -> None:
         "tags=red&not-tags=blue": "b",
         "tags=r%25": "",
     }
-    found = {query: "".join(network["name"] for network in listed(cloud, "network", query)) for query in expected}
-    assert found == expected
+    names_by_query = {
+        query: "".join(network["name"] for network in listed(cloud, "network", query)) for query in expected
+    }
+    assert names_by_query == expected
     page = cloud.get(f"{ROOT}/networks", query_string="tags-any=red,Red&limit=2")
     assert [network["name"] for network in page["networks"]] == ["a", "b"]
     (link,) = page["networks_links"]
@@ -143,8 +145,8 @@ def test_change_requires_the_revision_that_it_names(cloud: Cloud, kind: str) -> 
 
 
 def test_overtaken_change_of_one_revision_is_refused(cloud: Cloud) -> None:
-    one = make(cloud, "network", name="blue")
-    path = f"{ROOT}/networks/{one['id']}"
+    blue = make(cloud, "network", name="blue")
+    path = f"{ROOT}/networks/{blue['id']}"
     overtaken: list[str] = []
 
     def before(method: str) -> None:

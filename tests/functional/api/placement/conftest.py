@@ -85,8 +85,8 @@ class PlacementCloud:
     def provider(self, name: str, parent: str | None = None, **inventories: Any) -> str:
         """Its uuid. An inventory is a total or a dict."""
         uuid = named(name)
-        made = {"name": name, "uuid": uuid, "parent_provider_uuid": parent and named(parent)}
-        self.right("POST", "/resource_providers", made)
+        new_provider = {"name": name, "uuid": uuid, "parent_provider_uuid": parent and named(parent)}
+        self.right("POST", "/resource_providers", new_provider)
         if inventories:
             whole = {c: {"total": n} if isinstance(n, int) else n for c, n in inventories.items()}
             body = {"resource_provider_generation": 0, "inventories": whole}
@@ -98,8 +98,8 @@ class PlacementCloud:
         return self.ask("PUT", f"/allocations/{named(consumer)}", holding(generation, **held))
 
     def held(self, consumer: str) -> Json:
-        found: Json = self.right("GET", f"/allocations/{named(consumer)}")["allocations"]
-        return {uuid: of["resources"] for uuid, of in found.items()}
+        allocations: Json = self.right("GET", f"/allocations/{named(consumer)}")["allocations"]
+        return {uuid: of["resources"] for uuid, of in allocations.items()}
 
     def everything(self) -> list[str]:
         """All rows of all tables."""
@@ -108,8 +108,8 @@ class PlacementCloud:
             return sorted(f"{table.name} {row}" for table in tables for row in session.execute(select(table)))
 
     def used(self, provider: str) -> Json:
-        found: Json = self.right("GET", f"/resource_providers/{named(provider)}/usages")["usages"]
-        return found
+        usages: Json = self.right("GET", f"/resource_providers/{named(provider)}/usages")["usages"]
+        return usages
 
 
 def holding(generation: int | None = None, **held: dict[str, int]) -> Json:
@@ -139,9 +139,9 @@ def folder(tmp_path: Path, empty: Path) -> Path:
 
 @pytest.fixture
 def cloud(folder: Path) -> Iterator[PlacementCloud]:
-    made = PlacementCloud(folder)
-    yield made
-    made.close()
+    placement_cloud = PlacementCloud(folder)
+    yield placement_cloud
+    placement_cloud.close()
 
 
 def add_examples(cloud: PlacementCloud) -> None:
@@ -171,6 +171,6 @@ def stock(tmp_path_factory: pytest.TempPathFactory, empty: Path) -> Path:
 def stocked(tmp_path: Path, stock: Path) -> Iterator[PlacementCloud]:
     """See `add_examples`."""
     shutil.copy(stock, tmp_path)
-    made = PlacementCloud(tmp_path)
-    yield made
-    made.close()
+    placement_cloud = PlacementCloud(tmp_path)
+    yield placement_cloud
+    placement_cloud.close()

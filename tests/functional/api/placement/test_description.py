@@ -54,7 +54,7 @@ def changes() -> list[tuple[str, str, str, Any, int]]:
     """(method, path of the description, path that is asked, body, status), one after the other on what `add_examples` has made."""
     b = f"/resource_providers/{named('b')}"
     inventory = {"resource_provider_generation": 3, "total": 9}
-    one = "/resource_providers/{uuid}"
+    provider_path = "/resource_providers/{uuid}"
     several = {"resource_provider_generation": 1, "inventories": {"VCPU": {"total": 2}, "DISK_GB": {"total": 9}}}
     held = holding(None, other={"VCPU": 1})
     empty = {**held, "allocations": {}, "consumer_generation": 1}
@@ -66,15 +66,27 @@ def changes() -> list[tuple[str, str, str, Any, int]]:
         ("PUT", "/resource_classes/{name}", "/resource_classes/CUSTOM_NEWER", None, 204),
         ("DELETE", "/resource_classes/{name}", "/resource_classes/CUSTOM_NEWER", None, 204),
         ("POST", "/resource_providers", "/resource_providers", {"name": "new"}, 200),
-        ("PUT", one, b, {"name": "renamed"}, 200),
-        ("PUT", f"{one}/inventories", f"{b}/inventories", several, 200),
-        ("POST", f"{one}/inventories", f"{b}/inventories", {"resource_class": "MEMORY_MB", "total": 1}, 201),
-        ("PUT", f"{one}/inventories/{{resource_class}}", f"{b}/inventories/VCPU", inventory, 200),
-        ("DELETE", f"{one}/inventories/{{resource_class}}", f"{b}/inventories/VCPU", None, 204),
-        ("DELETE", f"{one}/inventories", f"{b}/inventories", None, 204),
-        ("PUT", f"{one}/aggregates", f"{b}/aggregates", {"resource_provider_generation": 6, "aggregates": []}, 200),
-        ("PUT", f"{one}/traits", f"{b}/traits", {"resource_provider_generation": 7, "traits": ["CUSTOM_FAST"]}, 200),
-        ("DELETE", f"{one}/traits", f"{b}/traits", None, 204),
+        ("PUT", provider_path, b, {"name": "renamed"}, 200),
+        ("PUT", f"{provider_path}/inventories", f"{b}/inventories", several, 200),
+        ("POST", f"{provider_path}/inventories", f"{b}/inventories", {"resource_class": "MEMORY_MB", "total": 1}, 201),
+        ("PUT", f"{provider_path}/inventories/{{resource_class}}", f"{b}/inventories/VCPU", inventory, 200),
+        ("DELETE", f"{provider_path}/inventories/{{resource_class}}", f"{b}/inventories/VCPU", None, 204),
+        ("DELETE", f"{provider_path}/inventories", f"{b}/inventories", None, 204),
+        (
+            "PUT",
+            f"{provider_path}/aggregates",
+            f"{b}/aggregates",
+            {"resource_provider_generation": 6, "aggregates": []},
+            200,
+        ),
+        (
+            "PUT",
+            f"{provider_path}/traits",
+            f"{b}/traits",
+            {"resource_provider_generation": 7, "traits": ["CUSTOM_FAST"]},
+            200,
+        ),
+        ("DELETE", f"{provider_path}/traits", f"{b}/traits", None, 204),
         ("GET", "/traits/{name}", "/traits/CUSTOM_FAST", None, 204),
         ("PUT", "/traits/{name}", "/traits/CUSTOM_NEW", None, 201),
         ("PUT", "/traits/{name}", "/traits/CUSTOM_NEW", None, 204),
@@ -83,14 +95,14 @@ def changes() -> list[tuple[str, str, str, Any, int]]:
         ("POST", "/allocations", "/allocations", {named("two"): empty}, 204),
         ("POST", "/reshaper", "/reshaper", reshaped, 204),
         ("DELETE", "/allocations/{consumer_uuid}", f"/allocations/{named('three')}", None, 204),
-        ("DELETE", one, b, None, 204),
+        ("DELETE", provider_path, b, None, 204),
     ]
 
 
 def test_changes_are_answered_as_described(stocked: PlacementCloud) -> None:
-    for method, path, asked, body, status in changes():
-        answer = stocked.ask(method, asked, body)
-        assert answer.status == status, f"{method} {asked}: {answer}"
+    for method, path, requested_path, body, status in changes():
+        answer = stocked.ask(method, requested_path, body)
+        assert answer.status == status, f"{method} {requested_path}: {answer}"
         check(method, path, answer)
 
 
@@ -102,10 +114,10 @@ def test_every_change_is_asked_for() -> None:
 
 def test_changes_have_no_other_statuses() -> None:
     """But refusals."""
-    made = {(method, path): set[str]() for method, path, *_ in changes()}
+    statuses_by_route = {(method, path): set[str]() for method, path, *_ in changes()}
     for method, path, *_, status in changes():
-        made[method, path].add(str(status))
-    for (method, path), statuses in made.items():
+        statuses_by_route[method, path].add(str(status))
+    for (method, path), statuses in statuses_by_route.items():
         assert {*DOCUMENT["paths"][f"/placement{path}"][method.lower()]["responses"]} == {*statuses, "4XX"}
 
 
@@ -116,7 +128,7 @@ def check(method: str, path: str, answer: Answer) -> None:
         assert answer.body is None
         return
     schema = response["content"]["application/json"]["schema"] | {"components": DOCUMENT["components"]}
-    found = [
+    schema_errors = [
         f"{error.json_path}: {error.message[:200]}" for error in Draft202012Validator(schema).iter_errors(answer.body)
     ]
-    assert found == []
+    assert schema_errors == []

@@ -252,6 +252,6 @@ def test_a_class_is_renamed_with_all_that_is_of_it_before_1_7(stocked: Placement
 
 
 def test_below_another_path_links_and_locations_begin_there(stocked: PlacementCloud) -> None:
-    made = stocked.ask("POST", "/resource_providers", {"name": "x"}, "1.20", root="/placement")
-    assert made.body["links"][0]["href"] == f"/placement/resource_providers/{made.body['uuid']}"
-    assert made.headers["location"] == f"http://localhost/placement/resource_providers/{made.body['uuid']}"
+    created = stocked.ask("POST", "/resource_providers", {"name": "x"}, "1.20", root="/placement")
+    assert created.body["links"][0]["href"] == f"/placement/resource_providers/{created.body['uuid']}"
+    assert created.headers["location"] == f"http://localhost/placement/resource_providers/{created.body['uuid']}"

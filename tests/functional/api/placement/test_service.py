@@ -38,14 +38,14 @@ def port(folder_of_databases: Path) -> Iterator[int]:
     message = ""
     for line in process.stdout or ():
         message += line
-        found = re.search(r"is ready: http://127\.0\.0\.1:(\d+)", line)
-        if found is not None:
+        port_match = re.search(r"is ready: http://127\.0\.0\.1:(\d+)", line)
+        if port_match is not None:
             break
     else:
         pytest.fail(message)
     try:
         assert len(list(folder_of_databases.iterdir())) == 1
-        yield int(found[1])
+        yield int(port_match[1])
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=30)
@@ -138,8 +138,8 @@ def test_minova_api_has_it_under_placement(cloud: Cloud) -> None:
     assert requests == 0
     headers = {"OpenStack-API-Version": "placement 1.20"}
     for name in ("a", "b"):
-        made = client.simulate_post("/placement/resource_providers", headers=headers, json={"name": name})
-        assert made.json["links"][0]["href"].startswith("/placement/resource_providers/")
+        created = client.simulate_post("/placement/resource_providers", headers=headers, json={"name": name})
+        assert created.json["links"][0]["href"].startswith("/placement/resource_providers/")
     assert requests == 1
     assert client.simulate_get("/v2.1/servers").json == {"servers": []}
     assert client.simulate_get("/placements").status_code == 404

@@ -20,9 +20,9 @@ def test_an_image_is_changed_as_the_options_say(minova: Cli, cloud: Cloud, image
     words = ("--name", "renamed", "--min-disk", "2", "--min-ram", "64", "--protected", "--private", "--hidden")
     succeed(minova("image", "set", image, *words, "--property", "a/b=1", "--property", "os_distro=sid", "--tag", "b"))
     shown = cloud.get(f"/v2/images/{image}")
-    wanted = {"name": "renamed", "min_disk": 2, "min_ram": 64, "protected": True, "visibility": "private"}
-    wanted |= {"os_hidden": True, "a/b": "1", "os_distro": "sid", "tags": ["a", "b"]}
-    assert {key: shown[key] for key in wanted} == wanted
+    expected = {"name": "renamed", "min_disk": 2, "min_ram": 64, "protected": True, "visibility": "private"}
+    expected |= {"os_hidden": True, "a/b": "1", "os_distro": "sid", "tags": ["a", "b"]}
+    assert {key: shown[key] for key in expected} == expected
     succeed(minova("image", "set", image, "--unprotected", "--unhidden", "--shared", "--project", "other"))
     shown = cloud.get(f"/v2/images/{image}")
     assert (shown["protected"], shown["os_hidden"], shown["owner"]) == (False, False, "other")
@@ -33,9 +33,9 @@ def test_an_image_is_made_as_the_options_say_and_saved(minova: Cli, cloud: Cloud
     disk.write_bytes(bytes(range(256)) * 9)
     words = ("--id", own, "--public", "--protected", "--tag", "a", "--tag", "b", "--project", "other", "--hidden")
     succeed(minova("image", "create", "guest", "--file", str(disk), "--disk-format", "raw", *words))
-    wanted = {"visibility": "public", "protected": True, "tags": ["a", "b"], "owner": "other", "os_hidden": True}
+    expected = {"visibility": "public", "protected": True, "tags": ["a", "b"], "owner": "other", "os_hidden": True}
     shown = cloud.get(f"/v2/images/{own}")
-    assert {key: shown[key] for key in wanted} == wanted
+    assert {key: shown[key] for key in expected} == expected
     succeed(minova("image", "save", own, "--file", str(copy), "--chunk-size", "100"))
     assert copy.read_bytes() == disk.read_bytes()
 
@@ -70,8 +70,8 @@ def test_an_image_is_deactivated_and_activated(minova: Cli, cloud: Cloud, image:
 
 
 def test_an_image_is_shared_and_accepted(minova: Cli, image: str) -> None:
-    made = json_output(minova("image", "add", "project", "guest", "other", *JSON))
-    assert (made["member_id"], made["status"]) == ("other", "pending")
+    member = json_output(minova("image", "add", "project", "guest", "other", *JSON))
+    assert (member["member_id"], member["status"]) == ("other", "pending")
     # The only member that is seen.
     succeed(minova("image", "set", "guest", "--accept"))
     (row,) = json_output(minova("image", "member", "list", "guest", *JSON))

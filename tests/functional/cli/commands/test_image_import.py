@@ -16,11 +16,11 @@ DATA = b"\1" * 4096
 
 class Mirror(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        found = self.path == "/disk.raw"
-        self.send_response(200 if found else 404)
-        self.send_header("Content-Length", str(len(DATA) if found else 0))
+        is_known = self.path == "/disk.raw"
+        self.send_response(200 if is_known else 404)
+        self.send_header("Content-Length", str(len(DATA) if is_known else 0))
         self.end_headers()
-        self.wfile.write(DATA if found else b"")
+        self.wfile.write(DATA if is_known else b"")
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Says nothing."""
@@ -40,13 +40,13 @@ def mirror(cloud: Cloud) -> Iterator[str]:
 
 def test_bytes_are_staged_and_become_an_image(minova: Cli, tmp_path: Path) -> None:
     (tmp_path / "disk").write_bytes(DATA)
-    made = json_output(minova("image", "create", "later", "--disk-format", "raw", *JSON))
-    assert (made["status"], made["size"]) == ("queued", None)
+    created = json_output(minova("image", "create", "later", "--disk-format", "raw", *JSON))
+    assert (created["status"], created["size"]) == ("queued", None)
     early = minova("image", "import", "later")
     assert (early.code, "needs to be staged" in early.err) == (1, True)
     succeed(minova("image", "stage", "later", "--file", str(tmp_path / "disk")))
     shown = json_output(minova("image", "import", "later", "--wait", *JSON))
-    assert (shown["id"], shown["status"], shown["size"]) == (made["id"], "active", len(DATA))
+    assert (shown["id"], shown["status"], shown["size"]) == (created["id"], "active", len(DATA))
 
 
 def test_refused_bytes_leave_the_record(minova: Cli, tmp_path: Path) -> None:

@@ -21,12 +21,12 @@ def public_key(tmp_path: Path) -> Path:
 
 
 def test_a_key_is_imported_listed_shown_and_deleted(minova: Cli, public_key: Path) -> None:
-    made = json_output(minova("keypair", "create", "mine", "--public-key", str(public_key), *JSON))
-    assert made == {"fingerprint": KNOWN[ED25519], "name": "mine", "type": "ssh", "user_id": "admin"}
+    created = json_output(minova("keypair", "create", "mine", "--public-key", str(public_key), *JSON))
+    assert created == {"fingerprint": KNOWN[ED25519], "name": "mine", "type": "ssh", "user_id": "admin"}
     (row,) = json_output(minova("keypair", "list", *JSON))
     assert row == {"Name": "mine", "Fingerprint": KNOWN[ED25519], "Type": "ssh"}
     shown = json_output(minova("keypair", "show", "mine", *JSON))
-    assert shown == {**made, "created_at": shown["created_at"], "id": shown["id"], "is_deleted": False}
+    assert shown == {**created, "created_at": shown["created_at"], "id": shown["id"], "is_deleted": False}
     assert minova("keypair", "show", "mine", "--public-key").out == f"{ED25519} a@b\n"
     succeed(minova("keypair", "delete", "mine"))
     assert json_output(minova("keypair", "list", *JSON)) == []
@@ -41,11 +41,11 @@ def test_a_new_private_key_is_printed_and_its_public_half_sent(minova: Cli, clou
 
 def test_a_new_private_key_is_saved_for_its_user_alone(minova: Cli, tmp_path: Path) -> None:
     file = tmp_path / "id"
-    made = json_output(minova("keypair", "create", "new", "--private-key", str(file), *JSON))
+    created = json_output(minova("keypair", "create", "new", "--private-key", str(file), *JSON))
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     command = ["ssh-keygen", "-l", "-E", "md5", "-f", str(file)]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert said.split()[1] == f"MD5:{made['fingerprint']}"
+    assert said.split()[1] == f"MD5:{created['fingerprint']}"
     again = minova("keypair", "create", "other", "--private-key", str(file))
     assert (again.code, "File exists" in again.err) == (1, True)
     assert [row["Name"] for row in json_output(minova("keypair", "list", *JSON))] == ["new"]

@@ -69,9 +69,9 @@ def test_limit_below_the_usage_takes_force(cloud: Cloud, minova: Cli) -> None:
 def test_as_many_servers_as_the_quota_allows_with_the_reason(cloud: Cloud, minova: Cli) -> None:
     cloud.with_catalogue()
     succeed(minova("quota", "set", "admin", "--instances", "2"))
-    made = succeed(minova("server", "create", "web", "--flavor", "tiny", "--image", "guest", "--max", "5", *JSON))
-    assert len(json_output(made)) == 2
-    assert made.err == "minova: 2 of at most 5 servers: the quota allows no more ('minova quota list').\n"
+    created = succeed(minova("server", "create", "web", "--flavor", "tiny", "--image", "guest", "--max", "5", *JSON))
+    assert len(json_output(created)) == 2
+    assert created.err == "minova: 2 of at most 5 servers: the quota allows no more ('minova quota list').\n"
 
 
 @pytest.mark.parametrize(

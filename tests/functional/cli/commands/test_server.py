@@ -174,9 +174,9 @@ def test_an_ambiguous_name_lists_the_ids(api: ApiServer, cli: Cli) -> None:
 
 def test_list_pages_through_all(api: ApiServer, cli: Cli) -> None:
     api.max_limit = 2
-    made = [api.add_server(f"s{number}")["name"] for number in range(5)]
+    server_names = [api.add_server(f"s{number}")["name"] for number in range(5)]
     result = cli("server", "list", "-f", "value", "-c", "Name")
-    assert result.out.split() == made[::-1]
+    assert result.out.split() == server_names[::-1]
 
 
 @pytest.mark.parametrize(

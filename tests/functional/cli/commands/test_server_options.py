@@ -188,8 +188,8 @@ FILTERS = {
 def test_list_asks_for_what_is_wanted(api: ApiServer, cli: Cli, words: tuple[str, ...]) -> None:
     conftest.succeed(cli("server", "list", *words))
     (path,) = [path for _, path, _ in api.requests if path.startswith("/v2.1/servers/detail")]
-    asked = {key: values[0] for key, values in parse_qs(urlsplit(path).query).items()}
-    assert asked == {"limit": "1000"} | FILTERS[words]
+    query = {key: values[0] for key, values in parse_qs(urlsplit(path).query).items()}
+    assert query == {"limit": "1000"} | FILTERS[words]
 
 
 @pytest.mark.parametrize(

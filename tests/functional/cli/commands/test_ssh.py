@@ -279,11 +279,13 @@ class Helper:
             (length,) = struct.unpack("!I", asking.recv(4))
             self.asked.append(json.loads(asking.recv(length)))
             answer = json.dumps({} if self._target else {"failed": "no route"}).encode()
-            made = [socket.create_connection(self._target)] if self._target else []
-            socket.send_fds(asking, [struct.pack("!I", len(answer))], [one.fileno() for one in made])
+            connections = [socket.create_connection(self._target)] if self._target else []
+            socket.send_fds(
+                asking, [struct.pack("!I", len(answer))], [connection.fileno() for connection in connections]
+            )
             asking.sendall(answer)
-            for one in made:
-                one.close()
+            for connection in connections:
+                connection.close()
 
     def close(self) -> None:
         self._thread.join(30)

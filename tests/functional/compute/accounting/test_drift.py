@@ -42,7 +42,7 @@ def change(world: World, *statements: Any) -> None:
 
 
 def corrected_figures(told: NodeAudit) -> set[str]:
-    return {one.figure for one in told.corrected}
+    return {drift.figure for drift in told.corrected}
 
 
 def corrections(figure: str) -> float:
@@ -230,7 +230,7 @@ def test_an_instance_that_is_being_moved_is_left_alone(world: World) -> None:
     change(world, update(HELD).where(HELD.resource_class == "MEMORY_MB").values(used=255))
     for where in (host, dest):
         answer = audit(world, where)
-        assert all("used" in one.kept for one in answer.corrected)  # the sums, not what the two hold
+        assert all("used" in drift.kept for drift in answer.corrected)  # the sums, not what the two hold
 
 
 def test_an_edited_row_of_a_device_takes_it_from_no_guest(world: World) -> None:

@@ -28,7 +28,7 @@ ID = "7d1d8e0c-97e1-4c5f-8c55-0a4a3b1f3f10"
 
 
 def image(data: bytes = DATA, **more: Any) -> Image:
-    known: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "id": ID,
         "status": "active",
         "disk_format": "raw",
@@ -37,7 +37,7 @@ def image(data: bytes = DATA, **more: Any) -> Image:
         "os_hash_algo": "sha256",
         "os_hash_value": hashlib.sha256(data).hexdigest(),
     }
-    return Image(**known | more)
+    return Image(**fields | more)
 
 
 @pytest.fixture
@@ -47,11 +47,11 @@ def server() -> Iterator[ImageServer]:
 
 
 def conf(folder: Path, url: str, **glance: Any) -> cfg.ConfigOpts:
-    made = configuration.load([], "test", files=[])
-    made.set_override("state_path", str(folder))
+    options = configuration.load([], "test", files=[])
+    options.set_override("state_path", str(folder))
     for name, value in {"endpoint_override": url, "timeout": 5, **glance}.items():
-        made.set_override(name, value, group="glance")
-    return made
+        options.set_override(name, value, group="glance")
+    return options
 
 
 def cache(folder: Path, server: ImageServer, **glance: Any) -> ImageCache:

@@ -48,8 +48,10 @@ def test_each_host_is_asked_until_it_has_all_images(open_harness: Open) -> None:
         ("b", [DEBIAN, FEDORA], []),
     ]
     assert [(each["index"], each["total"]) for each in progress] == [(1, 2), (2, 2)]
-    asked = [[one.image.id for one in wanted_image] for wanted_image in harness.hosts["a"].wanted_images]
-    assert asked == [[DEBIAN, FEDORA], [DEBIAN], [DEBIAN]]
+    image_ids = [
+        [sent_image.image.id for sent_image in wanted_image] for wanted_image in harness.hosts["a"].wanted_images
+    ]
+    assert image_ids == [[DEBIAN, FEDORA], [DEBIAN], [DEBIAN]]
     # The host can download them: see tests/functional/api for one that does.
     assert all(each.tokens[each.image.id] for each in harness.hosts["b"].wanted_images[0])
     assert harness.hosts["c"].wanted_images == []

@@ -21,8 +21,8 @@ def machine(harness: ConductorHarness, tmp_path) -> Machine:  # type: ignore[no-
 def rows(harness: ConductorHarness) -> dict[str, str]:
     """{node: uuid} of all nodes but those of the harness's own hosts."""
     with harness.db.read() as session:
-        found = session.execute(select(models.ComputeNode.hypervisor_hostname, models.ComputeNode.uuid))
-        return {name: uuid for name, uuid in found if not name.endswith("-node")}
+        node_rows = session.execute(select(models.ComputeNode.hypervisor_hostname, models.ComputeNode.uuid))
+        return {name: uuid for name, uuid in node_rows if not name.endswith("-node")}
 
 
 def boot_guest(harness: ConductorHarness, host: str, node: str) -> str:

@@ -15,9 +15,9 @@ from tests.functional.scheduler.cloud import fresh, named
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[Database]:
-    made = fresh(f"sqlite:///{tmp_path}/minova.sqlite")
-    yield made
-    made.close()
+    database = fresh(f"sqlite:///{tmp_path}/minova.sqlite")
+    yield database
+    database.close()
 
 
 def metric_of(kind: FindingKind) -> float | None:

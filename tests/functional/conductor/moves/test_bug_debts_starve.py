@@ -18,8 +18,8 @@ def owed(
 
 def asked(harness: ConductorHarness, after: int = 0) -> dict[int, str]:
     with harness.db.read() as session:
-        found = migrations.to_clean(session, {"a"}, MOST, after=after)
-    return {number: migration.instance_uuid for number, migration in found.items()}
+        debts = migrations.to_clean(session, {"a"}, MOST, after=after)
+    return {number: migration.instance_uuid for number, migration in debts.items()}
 
 
 def test_bug_copies_that_are_held_and_evacuations_keep_others_waiting(harness: ConductorHarness) -> None:

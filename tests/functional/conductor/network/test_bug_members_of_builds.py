@@ -21,7 +21,7 @@ def _moment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def remotes(instance: Any) -> set[str]:
     rules = [rule for vif in instance.network_info for rule in vif.rules or ()]
-    return {one for rule in rules for one in rule.remotes or ()}
+    return {remote for rule in rules for remote in rule.remotes or ()}
 
 
 def delete(harness: ConductorHarness, server: str) -> None:

@@ -32,7 +32,7 @@ def test_bug_another_constraint_is_not_told_as_a_taken_mac_address(
 ) -> None:
     blue = network(harness)
     subnet(harness, blue, "10.1.0.0/24")
-    made = port(harness, blue)
+    new_port = port(harness, blue)
 
     def lose(*_: Any) -> None:
         raise IntegrityError("INSERT INTO ip_allocations", {}, ValueError("FOREIGN KEY constraint failed"))
@@ -42,7 +42,7 @@ def test_bug_another_constraint_is_not_told_as_a_taken_mac_address(
         port(harness, blue, mac_address=MAC)
     monkeypatch.setattr(ports, "replace", lose)
     with pytest.raises(IntegrityError, match="FOREIGN KEY"):
-        harness.conductor.update_port(CTX, port=msgspec.structs.replace(made, mac_address=MAC), fixed_ips=None)
+        harness.conductor.update_port(CTX, port=msgspec.structs.replace(new_port, mac_address=MAC), fixed_ips=None)
 
 
 def test_a_mac_address_that_another_port_has_or_takes_meanwhile(
@@ -50,10 +50,10 @@ def test_a_mac_address_that_another_port_has_or_takes_meanwhile(
 ) -> None:
     blue = network(harness)
     subnet(harness, blue, "10.1.0.0/24")
-    made, _ = port(harness, blue), port(harness, blue, mac_address=MAC)
-    wanted = msgspec.structs.replace(made, mac_address=MAC)
+    new_port, _ = port(harness, blue), port(harness, blue, mac_address=MAC)
+    changed = msgspec.structs.replace(new_port, mac_address=MAC)
     with pytest.raises(errors.MacAddressInUse, match=f"{MAC} is in use by another port"):
-        harness.conductor.update_port(CTX, port=wanted, fixed_ips=None)
+        harness.conductor.update_port(CTX, port=changed, fixed_ips=None)
     among, looks = ports.macs_among, []
 
     def look(*arguments: Any) -> set[str]:
@@ -62,15 +62,15 @@ def test_a_mac_address_that_another_port_has_or_takes_meanwhile(
 
     monkeypatch.setattr(ports, "macs_among", look)
     with pytest.raises(errors.MacAddressInUse):
-        harness.conductor.update_port(CTX, port=wanted, fixed_ips=None)
+        harness.conductor.update_port(CTX, port=changed, fixed_ips=None)
     assert len(looks) == 2
 
 
 def test_two_ports_of_one_request_cannot_have_one_mac_address(harness: ConductorHarness) -> None:
     blue = network(harness)
-    wanted = tuple(
+    new_ports = tuple(
         NewPort(port=Port(id=str(uuid.uuid4()), network_id=blue.id, project_id=PROJECT, mac_address=MAC))
         for _ in range(2)
     )
     with pytest.raises(errors.MacAddressInUse):
-        harness.conductor.create_ports(CTX, ports=wanted)
+        harness.conductor.create_ports(CTX, ports=new_ports)

@@ -176,20 +176,20 @@ class Attachments:
         """No server has an interface, and there is one port."""
         for server in self.servers:
             self.harness.acted(server, "reboot_hard")
-            for one in self.ports_of(server):
-                self.harness.conductor.delete_port(new_request(), port_id=one)
+            for port_id in self.ports_of(server):
+                self.harness.conductor.delete_port(new_request(), port_id=port_id)
                 self.said(server, 0)
         with self.harness.db.read() as session:
             left = list(session.scalars(select(models.Port.uuid)))
-        for one in left:
-            self.harness.conductor.delete_port(new_request(), port_id=one)
+        for port_id in left:
+            self.harness.conductor.delete_port(new_request(), port_id=port_id)
         self.own = port(self.harness, self.network).id
         self.reports.clear()
         self.deleted.clear()
 
     def ports_of(self, server: str) -> list[str]:
         with self.harness.db.read() as session:
-            return [one.id for one in ports.of_instance(session, server)]
+            return [attached_port.id for attached_port in ports.of_instance(session, server)]
 
     def run(self, what: str, number: int) -> None:
         with suppress(errors.Forbidden, *REFUSALS):
@@ -208,28 +208,28 @@ class Attachments:
         self.ask(server, "attach_interface", {"interface": interface})
 
     def detach(self, server: str, number: int) -> None:
-        for one in self.ports_of(server)[number // 2 :][:1]:
-            self.ask(server, "detach_interface", {"port_id": one})
+        for port_id in self.ports_of(server)[number // 2 :][:1]:
+            self.ask(server, "detach_interface", {"port_id": port_id})
 
     def remove_port(self, server: str, number: int) -> None:
-        for one in self.ports_of(server)[:1]:
-            self.harness.conductor.delete_port(new_request(), port_id=one)
-            self.deleted.add(one)
+        for port_id in self.ports_of(server)[:1]:
+            self.harness.conductor.delete_port(new_request(), port_id=port_id)
+            self.deleted.add(port_id)
 
     def gone(self, server: str, number: int) -> None:
         """The host says so of a port that is deleted."""
         with self.harness.db.read() as session:
             macs = select(models.Port.mac_address).where(models.Port.uuid.in_(ports.pending_delete_of(session, server)))
-            known = list(session.scalars(macs.order_by(models.Port.id)))
-        for mac in known[:1]:
+            known_macs = list(session.scalars(macs.order_by(models.Port.id)))
+        for mac in known_macs[:1]:
             self.harness.conductor.interface_detached(CTX, instance_uuid=server, mac_address=mac, host="a")
 
     def address(self, server: str, number: int) -> None:
         with self.harness.db.read() as session:
             attached = ports.of_instance(session, server)
         for attached_port in attached[:1]:
-            wanted = (AddressRequest(ip_address=f"10.9.0.{2 + number}"),)
-            self.harness.conductor.update_port(CTX, port=attached_port, fixed_ips=wanted)
+            addresses = (AddressRequest(ip_address=f"10.9.0.{2 + number}"),)
+            self.harness.conductor.update_port(CTX, port=attached_port, fixed_ips=addresses)
 
     def reboot(self, server: str, number: int) -> None:
         self.harness.acted(server, "reboot_hard")
@@ -256,7 +256,9 @@ class Attachments:
         with self.harness.db.read() as session:
             rows = list(session.scalars(select(models.Port)))
             given = list(session.scalars(select(models.IpAllocation.address)))
-            assert not [one for one in self.deleted if ports.find(session, one) is not None], "it comes back"
+            assert not [port_id for port_id in self.deleted if ports.find(session, port_id) is not None], (
+                "it comes back"
+            )
         assert len(set(given)) == len(given) == len(rows) <= 5
         assert used(self.harness).get("ports", 0) == len(rows)
         assert len({row.mac_address for row in rows}) == len(rows)

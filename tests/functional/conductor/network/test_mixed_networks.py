@@ -23,8 +23,8 @@ def test_interfaces_of_both_services_are_there_in_order(tmp_path: Path) -> None:
             lambda session: neutron_ports.add(session, server, "demo", "compute:nova", {2: nic})
         )
         with harness.db.read() as session:
-            found = vifs.of_instances(session, [server])[server]
-        assert [vif.network_id for vif in found] == [blue.id, red.id, "net-1"]
-        assert [len(vif.addresses) for vif in found] == [1, 1, 0]
+            vif_list = vifs.of_instances(session, [server])[server]
+        assert [vif.network_id for vif in vif_list] == [blue.id, red.id, "net-1"]
+        assert [len(vif.addresses) for vif in vif_list] == [1, 1, 0]
     finally:
         harness.close()

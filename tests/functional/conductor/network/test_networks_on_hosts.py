@@ -62,13 +62,13 @@ def test_hosts_of_a_network_are_told_of_its_changes(
     now = {name: host.refreshed - told[name] for name, host in harness.hosts.items()}
     assert now == {"a": 1, "b": 0, "c": 0}
     vif = seen(harness)
-    found = (
+    sent_fields = (
         vif.mtu,
         vif.reachable,
         [subnet.cidr for subnet in vif.subnets],
         [subnet.gateway_ip for subnet in vif.subnets],
     )
-    assert found == expected
+    assert sent_fields == expected
 
 
 def test_host_that_missed_the_message_reads_the_change_at_its_return(harness: ConductorHarness) -> None:

@@ -61,10 +61,10 @@ class World:
 
     def make(self, project: str = "demo", **marks: int | None) -> str:
         """A port with the server's id, as its project can make one; with `interface`, as minova makes it."""
-        wanted = {"network_id": "net-1", "device_id": self.server, "device_owner": OWNER, "tenant_id": project}
+        body = {"network_id": "net-1", "device_id": self.server, "device_owner": OWNER, "tenant_id": project}
         if marks:
-            wanted |= mark(self.server, marks["interface"])
-        return str(self.neutron.create_port(wanted)["id"])
+            body |= mark(self.server, marks["interface"])
+        return str(self.neutron.create_port(body)["id"])
 
     def made(self) -> list[dict[str, Any]]:
         return [port for uuid, port in self.neutron.books.items() if uuid != USERS_PORT]
@@ -411,20 +411,20 @@ def test_a_port_that_an_attachment_makes_now_stays(world: World) -> None:
     conductor = world.harness.conductor
     conductor.expect_port(CTX, instance_uuid=world.server, network_id="net-1")
     world.harness.now += AGAIN.total_seconds() + 1
-    made: list[str] = []
+    port_ids: list[str] = []
 
     def another() -> None:
         """Another attachment, after the first look at the rows."""
-        if not made:
+        if not port_ids:
             conductor.expect_port(CTX, instance_uuid=world.server, network_id="net-1")
-            made.append(world.make(interface=None))
+            port_ids.append(world.make(interface=None))
 
     world.neutron.during["GET", ""] = another
     world.ports.clean()
-    assert made[0] in world.neutron.books
+    assert port_ids[0] in world.neutron.books
     world.harness.now += AGAIN.total_seconds() + 1
     world.ports.clean()
-    assert made[0] not in world.neutron.books
+    assert port_ids[0] not in world.neutron.books
 
 
 def test_the_port_of_an_attachment_that_succeeded_stays(world: World) -> None:

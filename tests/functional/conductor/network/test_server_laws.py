@@ -73,22 +73,22 @@ class Addresses(Tasks):
         self.die(who)
 
     def _request(self, nics: list[tuple[int, int | None]], **more: Any) -> Any:
-        wanted = tuple(
+        requested_nics = tuple(
             RequestedNic(network_id=self.networks[of].id, ip_address=None if host is None else f"10.{of + 1}.0.{host}")
             for of, host in nics
         )
-        return request(1, requested_networks=wanted, **more)
+        return request(1, requested_networks=requested_nics, **more)
 
     # -- what is done ----------------------------------------------------------------------------------------------
 
     @rule(target=servers, who=st.sampled_from(CONDUCTORS), nics=NICS)
     def ask(self, who: str, nics: list[tuple[int, int | None]]) -> str:
         try:
-            made = self.conductors[who].create_servers(CTX, request=self._request(nics)).instance_uuids[0]
+            instance_uuid = self.conductors[who].create_servers(CTX, request=self._request(nics)).instance_uuids[0]
         except REFUSALS:
             return self._any_server()
-        self.nics[made] = len(nics)
-        return made
+        self.nics[instance_uuid] = len(nics)
+        return instance_uuid
 
     def _any_server(self) -> str:
         return next(iter(self.nics), str(uuid.uuid4()))
@@ -105,9 +105,9 @@ class Addresses(Tasks):
 
     @rule(target=servers, who=st.sampled_from(CONDUCTORS), port=ports, of=st.integers(0, 1))
     def ask_with_port(self, who: str, port: str, of: int) -> str:
-        wanted = (RequestedNic(network_id=self._network_of(port) or self.networks[of].id, port_id=port),)
+        requested_nics = (RequestedNic(network_id=self._network_of(port) or self.networks[of].id, port_id=port),)
         try:
-            answer = self.conductors[who].create_servers(CTX, request=request(1, requested_networks=wanted))
+            answer = self.conductors[who].create_servers(CTX, request=request(1, requested_networks=requested_nics))
         except REFUSALS:
             return self._any_server()
         self.nics[answer.instance_uuids[0]] = 1
@@ -129,15 +129,15 @@ class Addresses(Tasks):
     @rule(who=st.sampled_from(CONDUCTORS), nics=NICS, fuse=FUSES)
     def ask_one_that_dies(self, who: str, nics: list[tuple[int, int | None]], fuse: int) -> None:
         """The client does not hear of it, and asks again."""
-        wanted = self._request(nics, request_uuid=str(uuid.uuid4()), body_hash="h")
+        create_request = self._request(nics, request_uuid=str(uuid.uuid4()), body_hash="h")
 
         def work() -> None:
-            self.conductors[who].create_servers(CTX, request=wanted)
+            self.conductors[who].create_servers(CTX, request=create_request)
             self.harness.settle()
 
         self._until_death(who, fuse, work)
         try:
-            instance_uuids = self.conductors[who].create_servers(CTX, request=wanted).instance_uuids
+            instance_uuids = self.conductors[who].create_servers(CTX, request=create_request).instance_uuids
         except REFUSALS:
             return
         self.nics[instance_uuids[0]] = len(nics)
@@ -170,7 +170,7 @@ class Addresses(Tasks):
         with self.harness.db.read() as session:
             given = [(row.subnet_id, row.address, row.port_id) for row in session.scalars(select(models.IpAllocation))]
             versions = Counter(row.network_id for row in session.scalars(select(models.Subnet)))
-            wanted = {row.id: versions[row.network_id] for row in session.scalars(select(models.Port))}
+            version_by_port = {row.id: versions[row.network_id] for row in session.scalars(select(models.Port))}
             for row in session.scalars(select(models.Subnet)):
                 pools, taken = subnets.pools_of(row), {each[1] for each in given if each[0] == row.id}
                 in_pool = [each for each in taken if in_pools(pools, each)]
@@ -178,7 +178,7 @@ class Addresses(Tasks):
                 assert len(in_pool) + len(free) == size_of(pools)
                 assert row.gateway_ip not in taken
         assert len({each[:2] for each in given}) == len(given)
-        assert self._of_ports(given).keys() <= wanted.keys(), "an address without a port"
+        assert self._of_ports(given).keys() <= version_by_port.keys(), "an address without a port"
 
     @staticmethod
     def _of_ports(given: Collection[tuple[int, str, int]]) -> Counter[int]:

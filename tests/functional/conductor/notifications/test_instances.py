@@ -29,16 +29,16 @@ Open = Callable[..., ConductorHarness]
 @pytest.fixture
 def open_harness(tmp_path: Path) -> Iterator[Open]:
     _impl_test.reset()
-    made: list[ConductorHarness] = []
+    harnesses: list[ConductorHarness] = []
 
     def work(driver: str = "test", **options: Any) -> ConductorHarness:
         url = f"sqlite:///{tmp_path}/minova.sqlite"
         make_tables(url)
-        made.append(ConductorHarness(url, notifier=Notifier(conf_of([driver])), **options))
-        return made[0]
+        harnesses.append(ConductorHarness(url, notifier=Notifier(conf_of([driver])), **options))
+        return harnesses[0]
 
     yield work
-    for harness in made:
+    for harness in harnesses:
         harness.close()
     _impl_test.reset()
 

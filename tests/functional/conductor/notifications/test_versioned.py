@@ -33,17 +33,17 @@ Open = Callable[..., ConductorHarness]
 @pytest.fixture
 def open_harness(tmp_path: Path) -> Iterator[Open]:
     _impl_test.reset()
-    made: list[ConductorHarness] = []
+    harnesses: list[ConductorHarness] = []
 
     def work(notification_format: str = "versioned", **options: Any) -> ConductorHarness:
         url = f"sqlite:///{tmp_path}/minova.sqlite"
         make_tables(url)
         notifier = Notifier(conf_of(["test"], notification_format=notification_format))
-        made.append(ConductorHarness(url, notifier=notifier, **options))
-        return made[0]
+        harnesses.append(ConductorHarness(url, notifier=notifier, **options))
+        return harnesses[0]
 
     yield work
-    for harness in made:
+    for harness in harnesses:
         harness.close()
     _impl_test.reset()
 
@@ -64,8 +64,8 @@ def data_of(harness: ConductorHarness, event_type: str) -> Json:
     ((data),) = [
         message["payload"]["nova_object.data"] for message, _ in sent(harness) if message["event_type"] == event_type
     ]
-    found: Json = data
-    return found
+    payload: Json = data
+    return payload
 
 
 def require_as_the_samples(messages: list[tuple[Json, str]]) -> None:
@@ -109,13 +109,13 @@ def test_a_life_of_a_server_is_as_in_the_samples(open_harness: Open) -> None:
         "instance.delete.start",
         "instance.delete.end",
     ]
-    made = data_of(harness, "instance.create.end")
-    (address,), (key,) = made["ip_addresses"], made["keypairs"]
+    payload = data_of(harness, "instance.create.end")
+    (address,), (key,) = payload["ip_addresses"], payload["keypairs"]
     assert (address["nova_object.data"]["address"], address["nova_object.data"]["label"]) == ("10.1.0.2", blue.name)
     assert key["nova_object.data"]["fingerprint"] == "aa:bb"
-    assert (made["tags"], made["metadata"], made["display_description"]) == (["red"], {"role": "web"}, "first")
-    assert (made["state"], made["host"], made["request_id"]) == ("active", "a", CTX.request_id)
-    assert (made["action_initiator_user"], made["action_initiator_project"]) == ("alice", "demo")
+    assert (payload["tags"], payload["metadata"], payload["display_description"]) == (["red"], {"role": "web"}, "first")
+    assert (payload["state"], payload["host"], payload["request_id"]) == ("active", "a", CTX.request_id)
+    assert (payload["action_initiator_user"], payload["action_initiator_project"]) == ("alice", "demo")
     locked = data_of(harness, "instance.lock")
     assert (locked["locked"], locked["locked_reason"]) == (True, "backup")
 

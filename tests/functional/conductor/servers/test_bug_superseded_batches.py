@@ -32,10 +32,10 @@ NOT_OF_COMPUTES = {
 
 def methods_of_hosts() -> list[str]:
     """Methods of the contract in which a compute says which host it is."""
-    found = inspect.getmembers(ConductorApi, inspect.isfunction)
+    methods = inspect.getmembers(ConductorApi, inspect.isfunction)
     return [
         name
-        for name, method in found
+        for name, method in methods
         if {"host", "node"} & inspect.signature(method).parameters.keys() and name not in NOT_OF_COMPUTES
     ]
 

@@ -80,8 +80,8 @@ def test_a_node_that_the_same_transaction_has_just_made_is_told_to_schedulers(db
         assert claims.claim(session, [claim_of("one", "a", VCPU=1)]) == {}
         return node.id
 
-    made = db.run(make_and_claim)
-    assert changed_nodes(db) == [made]
+    node_id = db.run(make_and_claim)
+    assert changed_nodes(db) == [node_id]
 
 
 def test_a_number_is_taken_while_its_consumer_holds_something(db: Database) -> None:

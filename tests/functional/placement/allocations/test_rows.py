@@ -71,7 +71,7 @@ def test_a_provider_of_no_node_stands_for_itself(db: Database) -> None:
     put(db, provider("store"))
     with db.read() as session:
         providers = rows.providers_by_uuid(session, [named("node a"), "store", "unknown"])
-    assert {uuid: (one.name, one.node_id, one.host) for uuid, one in providers.items()} == {
+    assert {uuid: (record.name, record.node_id, record.host) for uuid, record in providers.items()} == {
         named("node a"): ("a", node, "a"),
         "store": ("store", None, "store"),
     }

@@ -77,11 +77,11 @@ def test_an_instance_that_holds_nothing_gives_nothing(db: Database) -> None:
 
 def test_an_exchange_raises_the_number_of_the_instance_and_tells_schedulers_of_both_nodes(db: Database) -> None:
     nodes = moved(db)
-    before, known = numbers(db), len(changed_nodes(db))
+    before, changes_before = numbers(db), len(changed_nodes(db))
     assert db.run(lambda session: exchange(session, ONE, MOVE))
     assert (held(db, "one"), held(db, "move")) == ({("old", "VCPU"): 1}, {("new", "VCPU"): 2})
     assert numbers(db) == {ONE: before[ONE] + 1, MOVE: before[MOVE]}
-    assert sorted(changed_nodes(db)[known:]) == nodes
+    assert sorted(changed_nodes(db)[changes_before:]) == nodes
     assert not unbalanced(inventory_rows(db))
 
 

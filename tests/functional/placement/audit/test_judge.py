@@ -10,9 +10,9 @@ from tests.functional.scheduler.cloud import fresh
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[Database]:
-    made = fresh(f"sqlite:///{tmp_path}/minova.sqlite")
-    yield made
-    made.close()
+    database = fresh(f"sqlite:///{tmp_path}/minova.sqlite")
+    yield database
+    database.close()
 
 
 class TestOnSqlite(AuditCases):

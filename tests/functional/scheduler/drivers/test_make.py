@@ -68,11 +68,13 @@ def test_alternates_are_other_hosts(manager: SchedulerManager) -> None:
 
 def test_ignored_hosts_are_left_out(manager: SchedulerManager) -> None:
     answer = ask(manager, alternates=3, spec=spec_of(ignore_hosts=("h1", "H2")))
-    assert {one.host for one in answer.selections[0]} <= {"h0", "h3"}
+    assert {selection.host for selection in answer.selections[0]} <= {"h0", "h3"}
 
 
 def test_forced_hosts_alone_are_left(manager: SchedulerManager) -> None:
-    assert [one.host for one in ask(manager, alternates=3, spec=spec_of(force_hosts=("h2",))).selections[0]] == ["h2"]
+    assert [
+        selection.host for selection in ask(manager, alternates=3, spec=spec_of(force_hosts=("h2",))).selections[0]
+    ] == ["h2"]
 
 
 def test_a_no_says_why(manager: SchedulerManager, db: Database) -> None:
@@ -219,10 +221,12 @@ class LastHost(Scheduler):
         assert allocation_request_version
         states = self.host_manager.get_host_states_by_uuids(context, provider_summaries.keys(), spec_obj)
         up = set(self.hosts_up(context, "compute"))
-        found = [state for state in states if state.host in up][::-1]
-        inventory = alloc_reqs_by_rp_uuid[found[0].uuid][0]["allocations"][found[0].uuid]["resources"]["MEMORY_MB"]
+        up_states = [state for state in states if state.host in up][::-1]
+        inventory = alloc_reqs_by_rp_uuid[up_states[0].uuid][0]["allocations"][up_states[0].uuid]["resources"][
+            "MEMORY_MB"
+        ]
         assert inventory == spec_obj.flavor.memory_mb
-        return [found for _ in instance_uuids]
+        return [up_states for _ in instance_uuids]
 
 
 class Refusing(LastHost):
@@ -239,26 +243,26 @@ class ByWeight(LastHost):
     """With the configured filters and weighers, as Nova's own drivers use the host manager."""
 
     def select_destinations(self, context: Any, spec_obj: Any, instance_uuids: Any, *args: Any, **kwargs: Any) -> Any:
-        found = []
+        best_states = []
         for index, _ in enumerate(instance_uuids):
             states = self.host_manager.get_all_host_states(context)
             left = self.host_manager.get_filtered_hosts(states, spec_obj, index)
             best = [weighed.obj for weighed in self.host_manager.get_weighed_hosts(left, spec_obj)]
             best[0].consume_from_request(spec_obj)
-            found.append(best)
-        return found
+            best_states.append(best)
+        return best_states
 
 
 class Lost(LastHost):
     def select_destinations(self, *args: Any, **kwargs: Any) -> Any:
-        found = super().select_destinations(*args, **kwargs)[0][0]
-        return [[type("Selection", (), {"service_host": "gone", "nodename": found.nodename})]]
+        selection = super().select_destinations(*args, **kwargs)[0][0]
+        return [[type("Selection", (), {"service_host": "gone", "nodename": selection.nodename})]]
 
 
 def test_a_driver_written_for_nova_runs_after_changing_its_import(db: Database) -> None:
     hosts(db, 3)
     answer = ask(manager_with_driver(db, f"{__name__}.LastHost"), alternates=1)
-    assert [one.host for one in answer.selections[0]] == ["h2", "h1"]
+    assert [selection.host for selection in answer.selections[0]] == ["h2", "h1"]
     assert [step.name for step in answer.diagnosis.steps] == ["placement"]
 
 

@@ -28,5 +28,5 @@ def test_only_requests_for_cells_or_devices_are_read(db: Database, name: str, sp
     with db.write() as session:
         session.add(models.RequestSpecRow(reservation_id=name, spec=spec, carried={}, created_at=SEEN))
     with db.read() as session:
-        found = session.execute(queries.WANTED, {"some": [name, "another"]}).all()
-    assert [row[0] for row in found] == ([name] if name in ("cells", "devices") else [])
+        rows = session.execute(queries.WANTED, {"some": [name, "another"]}).all()
+    assert [row[0] for row in rows] == ([name] if name in ("cells", "devices") else [])

@@ -22,7 +22,7 @@ def driver(tmp_path: Path) -> Iterator[ComputeDriver]:
 
 @pytest.fixture
 def guest(driver: ComputeDriver) -> Instance:
-    made = instance(node="n", attempt=3)
-    driver.prepare(made, "n", 3, None)
-    driver.power_on(made)
-    return made
+    running_guest = instance(node="n", attempt=3)
+    driver.prepare(running_guest, "n", 3, None)
+    driver.power_on(running_guest)
+    return running_guest

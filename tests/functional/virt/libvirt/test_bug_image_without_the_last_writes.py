@@ -20,24 +20,24 @@ def test_guest_with_saved_memory_and_an_open_overlay_gets_no_image(
     running: tuple[LibvirtDriver, Instance],
     tmp_path: Path,
 ) -> None:
-    driver, one = running
-    driver.suspend(one.uuid)
-    overlay = driver._disks.folder(one.uuid) / OVERLAY
+    driver, guest = running
+    driver.suspend(guest.uuid)
+    overlay = driver._disks.folder(guest.uuid) / OVERLAY
     overlay.touch()
     with pytest.raises(SavedMemoryKept, match="Start the server"):
-        driver.snapshot(one, tmp_path / "copy", lambda: None)
+        driver.snapshot(guest, tmp_path / "copy", lambda: None)
     assert overlay.exists()
     assert not (tmp_path / "copy").exists()
     overlay.unlink()
-    driver.snapshot(one, tmp_path / "copy", lambda: None)
-    assert driver.power_state(one.uuid) is PowerState.SHUTDOWN
+    driver.snapshot(guest, tmp_path / "copy", lambda: None)
+    assert driver.power_state(guest.uuid) is PowerState.SHUTDOWN
 
 
 def test_open_overlay_is_known_though_the_domain_is_lost(running: tuple[LibvirtDriver, Instance]) -> None:
-    driver, one = running
-    assert not driver.has_open_snapshot(one.uuid)
-    (driver._disks.folder(one.uuid) / OVERLAY).touch()
-    domain = domain_of(driver, one.uuid)
+    driver, guest = running
+    assert not driver.has_open_snapshot(guest.uuid)
+    (driver._disks.folder(guest.uuid) / OVERLAY).touch()
+    domain = domain_of(driver, guest.uuid)
     domain.destroy()
     domain.undefine()
-    assert driver.has_open_snapshot(one.uuid)
+    assert driver.has_open_snapshot(guest.uuid)

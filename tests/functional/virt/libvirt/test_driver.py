@@ -44,8 +44,8 @@ def load(folder: Path, host: str = "hv1", vcpu_pin_set: str | None = None, **lib
 
 
 def instance(**more: Any) -> Instance:
-    known: dict[str, Any] = {"uuid": str(uuid.uuid4()), "display_name": "x", "flavor": FLAVOR}
-    return Instance(**known | more)
+    fields: dict[str, Any] = {"uuid": str(uuid.uuid4()), "display_name": "x", "flavor": FLAVOR}
+    return Instance(**fields | more)
 
 
 def own_domains(driver: ComputeDriver) -> dict[str, tuple[int, int | None]]:
@@ -283,11 +283,11 @@ def test_a_hard_reboot_runs_the_guest_whatever_it_was(driver: ComputeDriver, gue
 def test_bug_clock_was_not_set_after_a_rescue(
     driver: LibvirtDriver, guest: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr(driver._clocks, "set_when_booted", lambda domain: asked.append(domain.UUIDString()))
+    clocks_set: list[str] = []
+    monkeypatch.setattr(driver._clocks, "set_when_booted", lambda domain: clocks_set.append(domain.UUIDString()))
     driver.prepare_rescue(guest, Image(id="rescuer"), None)
     driver.rescue(guest, Image(id="rescuer"))
-    assert asked == [guest.uuid]
+    assert clocks_set == [guest.uuid]
 
 
 def test_bug_a_rescue_failed_because_libvirt_was_away_after_it(
@@ -441,15 +441,15 @@ def running(tmp_path: Path) -> Iterator[tuple[LibvirtDriver, Instance]]:
 
 
 def test_the_latest_attempt_of_a_domain_or_of_own_disks_counts(running: tuple[LibvirtDriver, Instance]) -> None:
-    driver, one = running
-    assert driver.latest_attempt(one.uuid) == 1
-    owner = disk_owner.read(driver._disks.folder(one.uuid))
+    driver, guest = running
+    assert driver.latest_attempt(guest.uuid) == 1
+    owner = disk_owner.read(driver._disks.folder(guest.uuid))
     assert owner is not None
     for host, latest in (("hv1", 7), ("another host of the folder", 1)):
-        with disk_owner.locked(driver._disks.folder(one.uuid)) as file:
+        with disk_owner.locked(driver._disks.folder(guest.uuid)) as file:
             file.write(msgspec.structs.replace(owner, host=host, attempt=7))
-        assert driver.latest_attempt(one.uuid) == latest
-    with disk_owner.locked(driver._disks.folder(one.uuid)) as file:
+        assert driver.latest_attempt(guest.uuid) == latest
+    with disk_owner.locked(driver._disks.folder(guest.uuid)) as file:
         file.write(owner)
     assert driver.latest_attempt(str(uuid.uuid4())) is None
 
@@ -457,14 +457,14 @@ def test_the_latest_attempt_of_a_domain_or_of_own_disks_counts(running: tuple[Li
 def test_commit_that_fails_loses_no_image_and_is_done_later(
     running: tuple[LibvirtDriver, Instance], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    driver, one = running
-    aside = Aside(driver, monkeypatch, one)
+    driver, guest = running
+    aside = Aside(driver, monkeypatch, guest)
     aside.failures = 2
-    driver.snapshot(one, tmp_path / "copy", lambda: None)
-    assert (aside.copied, driver.open_snapshots()) == ([one.uuid], (one.uuid,))
-    driver.end_snapshot(one.uuid)
-    assert driver.open_snapshots() == (one.uuid,)
-    driver.end_snapshot(one.uuid)
+    driver.snapshot(guest, tmp_path / "copy", lambda: None)
+    assert (aside.copied, driver.open_snapshots()) == ([guest.uuid], (guest.uuid,))
+    driver.end_snapshot(guest.uuid)
+    assert driver.open_snapshots() == (guest.uuid,)
+    driver.end_snapshot(guest.uuid)
     assert driver.open_snapshots() == ()
 
 
@@ -472,8 +472,8 @@ def test_snapshot_that_fails_once_the_guest_writes_aside_is_ended(
     running: tuple[LibvirtDriver, Instance], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """libvirt may have done it although it did not answer."""
-    driver, one = running
-    aside = Aside(driver, monkeypatch, one)
+    driver, guest = running
+    aside = Aside(driver, monkeypatch, guest)
 
     def set_aside(domain: object) -> None:
         Aside.set_aside(aside, domain)
@@ -481,7 +481,7 @@ def test_snapshot_that_fails_once_the_guest_writes_aside_is_ended(
 
     monkeypatch.setattr(DiskSnapshots, "set_aside", lambda _, domain, take: set_aside(domain))
     with pytest.raises(HypervisorError, match="no answer"):
-        driver.snapshot(one, tmp_path / "copy", lambda: None)
+        driver.snapshot(guest, tmp_path / "copy", lambda: None)
     assert (aside.copied, driver.open_snapshots()) == ([], ())
 
 
@@ -489,8 +489,8 @@ def test_action_goes_on_while_a_commit_does(
     running: tuple[LibvirtDriver, Instance], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else it would end in the middle of a long one. One that has ended waits for it no longer."""
-    driver, one = running
-    aside, asked = Aside(driver, monkeypatch, one), 0
+    driver, guest = running
+    aside, asked = Aside(driver, monkeypatch, guest), 0
 
     def check() -> None:
         nonlocal asked
@@ -499,8 +499,8 @@ def test_action_goes_on_while_a_commit_does(
             raise ActionEnded
 
     with pytest.raises(ActionEnded):
-        driver.snapshot(one, tmp_path / "copy", check)
-    assert (asked, driver.open_snapshots()) == (2, (one.uuid,))
+        driver.snapshot(guest, tmp_path / "copy", check)
+    assert (asked, driver.open_snapshots()) == (2, (guest.uuid,))
 
 
 def test_diagnostics_are_what_libvirt_counts(driver: ComputeDriver) -> None:
@@ -518,11 +518,11 @@ def test_diagnostics_are_what_libvirt_counts(driver: ComputeDriver) -> None:
 def test_disks_that_cannot_be_read_keep_no_other_instance_from_its_owner(
     running: tuple[LibvirtDriver, Instance], caplog: pytest.LogCaptureFixture
 ) -> None:
-    driver, one = running
+    driver, guest = running
     broken = str(uuid.uuid4())
     (driver._disks.folder(broken) / "owner.json").mkdir(parents=True)
-    owner = driver._disks.folder(one.uuid) / "owner.json"
+    owner = driver._disks.folder(guest.uuid) / "owner.json"
     owner.unlink()
-    driver.own_disks([broken, one.uuid])
+    driver.own_disks([broken, guest.uuid])
     assert owner.exists()
     assert broken in caplog.text

@@ -19,8 +19,8 @@ ID = "6b53879a-c509-47f4-b83b-215754a8c297"
     ],
 )
 def test_words_and_ids_stay_whole(width: int, names: list[str], row: list[Any], left_out: list[str]) -> None:
-    found = fit(["ID", "Name", "Reason"], [[ID, "web", "the disk is full"]], width)
-    assert found == (names, [row], left_out)
+    fitted_table = fit(["ID", "Name", "Reason"], [[ID, "web", "the disk is full"]], width)
+    assert fitted_table == (names, [row], left_out)
 
 
 def test_numbers_stay_numbers_and_an_empty_list_is_one() -> None:

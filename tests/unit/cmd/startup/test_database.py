@@ -12,7 +12,7 @@ def test_the_pool_is_as_large_as_configured(url: str) -> None:
     conf = configuration.load([], "test", files=[])
     conf.set_override("connection", url, group="database")
     conf.set_override("max_pool_size", 3, group="database")
-    made = opened(conf)
-    assert isinstance(made.engine.pool, QueuePool)
-    assert made.engine.pool.size() == 3
-    made.close()
+    database = opened(conf)
+    assert isinstance(database.engine.pool, QueuePool)
+    assert database.engine.pool.size() == 3
+    database.close()

@@ -13,8 +13,8 @@ def audited() -> ComputeNode:
 
 
 def test_row_that_another_has_changed_to_what_the_audit_finds_is_not_corrected() -> None:
-    found = msgspec.structs.replace(audited(), local_gb_used=5)
-    written = msgspec.structs.replace(found, local_gb_used=4)
-    assert edited(written, found, found) == ()
-    (drift,) = edited(written, msgspec.structs.replace(found, local_gb_used=7), found)
+    audited_node = msgspec.structs.replace(audited(), local_gb_used=5)
+    written = msgspec.structs.replace(audited_node, local_gb_used=4)
+    assert edited(written, audited_node, audited_node) == ()
+    (drift,) = edited(written, msgspec.structs.replace(audited_node, local_gb_used=7), audited_node)
     assert str(drift) == "row's local_gb_used from 7 to 5"

@@ -131,9 +131,9 @@ HARDWARE: list[tuple[str, Any, Any, Any, Any, list[str]]] = [
 )
 def test_cells_and_devices(cells: Any, pools: Any, wanted: Any, requests: Any, reasons: list[str]) -> None:
     node = msgspec.structs.replace(NODE, numa_topology=cells, pci_device_pools=pools)
-    found = hardware_fit(node, wanted, requests, HostLimits(numa_topology=LIMITS), packing=False)
-    assert [reason.partition(" (")[0] for reason in found.reasons] == reasons
-    assert (found.numa_topology is not None) is bool(wanted and cells and not reasons)
+    fit = hardware_fit(node, wanted, requests, HostLimits(numa_topology=LIMITS), packing=False)
+    assert [reason.partition(" (")[0] for reason in fit.reasons] == reasons
+    assert (fit.numa_topology is not None) is bool(wanted and cells and not reasons)
 
 
 def test_without_limits_shared_cpus_are_not_limited() -> None:
@@ -162,8 +162,8 @@ def test_a_card_and_one_of_its_own_functions_are_not_both_to_be_had(first: str) 
         address="0000:0a:02.0", vendor_id="8086", product_id="154c", dev_type="type-VF", parent_addr=card.address
     )
     requests = [
-        InstancePCIRequest(count=1, spec=((("dev_type", one.dev_type), ("product_id", one.product_id)),))
-        for one in sorted((card, function), key=lambda one: one.product_id != first)
+        InstancePCIRequest(count=1, spec=((("dev_type", device.dev_type), ("product_id", device.product_id)),))
+        for device in sorted((card, function), key=lambda one: one.product_id != first)
     ]
     node = with_devices(NODE, settled([card, function]))
     demand = Demand(usage=Usage(memory_mb=1, disk_gb=1, vcpus=1), pci_requests=tuple(requests))

@@ -11,5 +11,7 @@ NODE = ComputeNode(uuid="u", host="h", hypervisor_hostname="n")
 def test_bug_delete_in_progress_is_reported_as_drift() -> None:
     busy = msgspec.structs.replace(NODE, current_workload=1)
     assert drift_of(NODE, busy) == drift_of(busy, NODE) == ()
-    found = msgspec.structs.replace(busy, running_vms=1)
-    assert [(drift.figure, drift.kept, drift.found) for drift in drift_of(NODE, found)] == [("running_vms", "0", "1")]
+    audited_node = msgspec.structs.replace(busy, running_vms=1)
+    assert [(drift.figure, drift.kept, drift.found) for drift in drift_of(NODE, audited_node)] == [
+        ("running_vms", "0", "1")
+    ]

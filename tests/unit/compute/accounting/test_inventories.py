@@ -29,11 +29,11 @@ def test_more_than_there_is_cannot_be_reserved(reserved: ReservedResources, word
 def test_guests_with_encrypted_memory(contexts: int, inventory: int | None) -> None:
     view = msgspec.structs.replace(VIEW, memory_encryption_contexts=contexts)
     node = ComputeNode(uuid="u1", host="h1", hypervisor_hostname="n1")
-    found = {
+    totals = {
         inventory.resource_class: inventory.total
         for inventory in inventories_of(view, node, ReservedResources(), ConfiguredRatios())
     }
-    assert found.get("MEM_ENCRYPTION_CONTEXT") == inventory
+    assert totals.get("MEM_ENCRYPTION_CONTEXT") == inventory
 
 
 def test_all_of_it_can() -> None:
@@ -80,9 +80,9 @@ def test_each_class_has_its_amounts_ratio_and_reserve(ratios: ConfiguredRatios, 
 def test_cards_offer_their_virtual_gpus_each_for_itself() -> None:
     view = msgspec.structs.replace(VIEW, vcpus=0, vgpus=99, gpus={"card1": 1, "card0": 3})
     node = ComputeNode(uuid="u1", host="h1", hypervisor_hostname="n1")
-    found = {
+    by_class = {
         inventory.resource_class: inventory
         for inventory in inventories_of(view, node, ReservedResources(), ConfiguredRatios())
     }
-    assert found.keys() == {"VGPU", "MEMORY_MB", "DISK_GB"}
-    assert (found["VGPU"].total, found["VGPU"].children) == (4, (("card0", 3), ("card1", 1)))
+    assert by_class.keys() == {"VGPU", "MEMORY_MB", "DISK_GB"}
+    assert (by_class["VGPU"].total, by_class["VGPU"].children) == (4, (("card0", 3), ("card1", 1)))

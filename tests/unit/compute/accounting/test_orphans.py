@@ -57,5 +57,5 @@ def test_what_a_row_expects_is_no_orphan_and_disks_without_a_domain_are() -> Non
 def test_a_record_of_the_same_attempt_accepts_its_domain(
     changes: dict[str, Any], record: dict[str, bool], accepted: bool
 ) -> None:
-    (found,) = with_records([domain(accepted=False, **changes)], {"i": msgspec.structs.replace(RECORD, **record)})
-    assert found.accepted is accepted
+    (orphan,) = with_records([domain(accepted=False, **changes)], {"i": msgspec.structs.replace(RECORD, **record)})
+    assert orphan.accepted is accepted

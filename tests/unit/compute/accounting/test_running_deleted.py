@@ -10,7 +10,7 @@ from minova.objects.servers.build import AuditInputs
 from minova.objects.servers.states import PowerState
 from tests.unit.compute.accounting.test_audit import SETTINGS, a_domain, a_view
 
-REAP, LOG, SHUTDOWN = (RunningDeleted(action=one) for one in ("reap", "log", "shutdown"))
+REAP, LOG, SHUTDOWN = (RunningDeleted(action=action) for action in ("reap", "log", "shutdown"))
 
 
 @pytest.mark.parametrize(

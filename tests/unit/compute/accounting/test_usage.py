@@ -122,7 +122,7 @@ def test_the_order_in_which_instances_come_does_not_matter(present: list[Tracked
     nodes = []
     for order in (present, shuffled):
         node = EMPTY
-        for one in order:
-            node = usage.with_added(node, one)
+        for added in order:
+            node = usage.with_added(node, added)
         nodes.append(node)
     assert nodes[0] == nodes[1]

@@ -29,9 +29,9 @@ REFUSED = ("i", 1, "it did not begin within 600 s")
 
 def started(**options: Any) -> Compute:
     """A compute with a guest that runs."""
-    made = Compute(**options).start()
-    made.boot("i", image=Image(id="own"))
-    return made
+    service = Compute(**options).start()
+    service.boot("i", image=Image(id="own"))
+    return service
 
 
 @pytest.fixture

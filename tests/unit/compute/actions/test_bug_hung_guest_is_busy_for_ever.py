@@ -43,9 +43,9 @@ class Busy:
 
 @pytest.fixture
 def compute() -> Compute:
-    made = Compute().start()
-    made.boot("i", image=Image(id="own"))
-    return made
+    service = Compute().start()
+    service.boot("i", image=Image(id="own"))
+    return service
 
 
 @pytest.mark.parametrize(("action", "operation"), [(CREATE_IMAGE, "snapshot"), (SUSPEND, "suspend")])

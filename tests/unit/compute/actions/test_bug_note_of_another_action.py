@@ -85,10 +85,10 @@ def test_files_of_an_earlier_release_count(folder: Path) -> None:
 
 @pytest.fixture
 def compute() -> Compute:
-    made = Compute().start()
+    service = Compute().start()
     for uuid in ("i", "j"):
-        made.boot(uuid)
-    return made
+        service.boot(uuid)
+    return service
 
 
 def send(compute: Compute, uuid: str, action: ServerAction, ctx: RequestContext) -> None:

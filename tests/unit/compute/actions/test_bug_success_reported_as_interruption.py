@@ -16,9 +16,9 @@ from tests.unit.compute.actions.test_runner import send
 
 @pytest.fixture
 def compute(tmp_path: Path) -> Compute:
-    made = Compute(results=tmp_path / "actions", records=tmp_path / "guests").start()
-    made.boot("i")
-    return made
+    service = Compute(results=tmp_path / "actions", records=tmp_path / "guests").start()
+    service.boot("i")
+    return service
 
 
 def change_password(compute: Compute) -> None:

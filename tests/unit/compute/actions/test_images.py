@@ -18,9 +18,9 @@ from tests.fakes.computes import CTX, Compute
 
 @pytest.fixture
 def compute(tmp_path: Path) -> Compute:
-    made = Compute(instances_path=str(tmp_path)).start()
-    made.boot("i")
-    return made
+    service = Compute(instances_path=str(tmp_path)).start()
+    service.boot("i")
+    return service
 
 
 def ask(compute: Compute, action_id: int = 1) -> str:

@@ -66,8 +66,8 @@ def test_an_offload_that_is_repeated_keeps_the_state_of_the_first() -> None:
 def test_a_guest_without_a_tpm_asks_no_conductor() -> None:
     """One of the last release does not know the question."""
     compute = shelved(Image(id="own"))
-    asked: list[str] = []
-    compute.conductor.on_call = asked.append
+    calls: list[str] = []
+    compute.conductor.on_call = calls.append
     ask(compute, SHELVE_OFFLOAD, 1)
     assert compute.domains() == {}
-    assert "keep_tpm_state" not in asked
+    assert "keep_tpm_state" not in calls

@@ -39,9 +39,9 @@ from tests.fakes.conductor import nothing
 
 @pytest.fixture
 def compute() -> Compute:
-    made = Compute().start()
-    made.boot("i")
-    return made
+    service = Compute().start()
+    service.boot("i")
+    return service
 
 
 def ask(compute: Compute, action: ServerAction, action_id: int) -> None:

@@ -224,10 +224,10 @@ def test_all_starts_of_a_host_ask_a_conductor_together(compute: Compute) -> None
     compute.restart()
     now = compute.ticks()
     compute.ticks = lambda: now + 60.0
-    asked = compute.conductor.calls.count("instances_of_host")
+    calls_before = compute.conductor.calls.count("instances_of_host")
     compute.run()
     assert compute.domains() == dict.fromkeys(("i", "j", "k"), PowerState.RUNNING)
-    assert compute.conductor.calls.count("instances_of_host") == asked + 1
+    assert compute.conductor.calls.count("instances_of_host") == calls_before + 1
 
 
 def test_a_guest_that_ran_when_its_process_started_is_not_started_after_safe_mode(compute: Compute) -> None:

@@ -15,9 +15,9 @@ from tests.fakes.computes import CTX, Compute
 
 @pytest.fixture
 def compute() -> Compute:
-    made = Compute().start()
-    made.boot("i")
-    return made
+    service = Compute().start()
+    service.boot("i")
+    return service
 
 
 def audited(compute: Compute) -> VmState:

@@ -64,11 +64,11 @@ def test_bug_questions_to_a_hung_conductor_held_the_threads_of_the_rpc_server(
     with threaded() as (manager, conductor, _):
         boot(manager, conductor, *STUCK, "other")
         wait_until(lambda: all(instance.vm_state is VmState.ACTIVE for instance in conductor.instances.values()))
-        asked: list[str] = []
+        removal_requests: list[str] = []
         answer = conductor.begin_removal
 
         def hang(ctx: RequestContext, instance_uuid: str, host: str) -> None:
-            asked.append(instance_uuid)
+            removal_requests.append(instance_uuid)
             never.wait(30)
             answer(ctx, instance_uuid=instance_uuid, host=host)
 
@@ -77,7 +77,7 @@ def test_bug_questions_to_a_hung_conductor_held_the_threads_of_the_rpc_server(
             for uuid in STUCK:
                 conductor.begin_delete(uuid)
                 manager.terminate_instance(CTX, uuid, NODE)  # returns at once
-        wait_until(lambda: len(asked) == REMOVALS)
+        wait_until(lambda: len(removal_requests) == REMOVALS)
         # Other work of the host goes on meanwhile.
         instance = conductor.commit_action("other", STOP, 1)
         manager.run_action(CTX, instance, 1, STOP.kind, HostArguments())

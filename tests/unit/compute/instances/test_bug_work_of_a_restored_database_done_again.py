@@ -22,9 +22,9 @@ DESTROYS = {"prepare", "rebuild", "destroy", "hard_reboot"}
 
 @pytest.fixture
 def compute(tmp_path: Path) -> Compute:
-    made = Compute(results=tmp_path / "actions", records=tmp_path / "guests").start()
-    made.boot("i", image=Image(id="image", disk_format="raw", container_format="bare", status="active"))
-    return made
+    service = Compute(results=tmp_path / "actions", records=tmp_path / "guests").start()
+    service.boot("i", image=Image(id="image", disk_format="raw", container_format="bare", status="active"))
+    return service
 
 
 def ask(compute: Compute, action: ServerAction, action_id: int, request_id: str) -> None:

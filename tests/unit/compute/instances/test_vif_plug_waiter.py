@@ -80,8 +80,8 @@ def test_interfaces_on_minovas_own_networks_stay_as_they_are() -> None:
 def test_a_guest_that_is_started_anew_has_lost_bindings_renewed(vif_type: str, asks: int) -> None:
     """A guest cannot be defined with an interface that is bound to no host."""
     conductor = Conductor(UP)
-    known = msgspec.structs.replace(INSTANCE, network_info=(msgspec.structs.replace(UP, vif_type=vif_type),))
-    made(conductor).bound_if_lost(service_context(), known)
+    instance = msgspec.structs.replace(INSTANCE, network_info=(msgspec.structs.replace(UP, vif_type=vif_type),))
+    made(conductor).bound_if_lost(service_context(), instance)
     assert len(conductor.asked) == asks
 
 

@@ -33,10 +33,10 @@ class Check:
 
 @pytest.fixture
 def compute() -> Compute:
-    made = Compute(shutdown_timeout=TIMEOUT).start()
-    made.boot("i")
-    made.hypervisor.shuts_down = False
-    return made
+    service = Compute(shutdown_timeout=TIMEOUT).start()
+    service.boot("i")
+    service.hypervisor.shuts_down = False
+    return service
 
 
 def export(compute: Compute, check: Check, dest: str = HOST, after: Flavor = FLAVOR) -> None:

@@ -14,10 +14,10 @@ PAUSED, RUNNING = PowerState.PAUSED, PowerState.RUNNING
 
 @pytest.fixture
 def compute() -> Compute:
-    made = Compute().start()
+    service = Compute().start()
     for uuid in ("i", "j"):
-        made.boot(uuid)
-    return made
+        service.boot(uuid)
+    return service
 
 
 def look(compute: Compute) -> None:

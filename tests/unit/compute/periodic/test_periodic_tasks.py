@@ -82,7 +82,7 @@ def test_unreported_power_states_reach_their_rows(caplog: pytest.LogCaptureFixtu
     compute.hypervisor.destroy("killed")
     work(compute, "sync_power_states")
     compute.manager.report_changes()
-    states = {uuid: one.power_state for uuid, one in compute.conductor.instances.items()}
+    states = {uuid: instance.power_state for uuid, instance in compute.conductor.instances.items()}
     assert states == {"shut": PowerState.SHUTDOWN, "killed": PowerState.NOSTATE, "same": RUNNING}
     assert "found 3 instances in the database and 2 instances on the hypervisor" in caplog.text
 
@@ -340,9 +340,9 @@ def test_a_name_of_several_lines_is_one_line_in_a_report() -> None:
     compute = Compute().start()
     compute.boot("i")
     records = compute.manager.collaborators.builder.domains.records
-    known = records.of("i")
-    assert known is not None
-    named = msgspec.structs.replace(known.instance, display_name="a\nb\x1b\u2028" + "c" * 300)
-    records.keep(msgspec.structs.replace(known, instance=named))
+    record = records.of("i")
+    assert record is not None
+    named = msgspec.structs.replace(record.instance, display_name="a\nb\x1b\u2028" + "c" * 300)
+    records.keep(msgspec.structs.replace(record, instance=named))
     compute.manager.collaborators.periodic_tasks.report_guests()
     assert [mark.name for mark in compute.conductor.guests] == ["ab" + "c" * 253]

@@ -11,7 +11,10 @@ def test_writes_are_numbered_once_conductors_number_processes() -> None:
     assert order.stamped(NODE) is NODE
     order.epoch = 7
     first, second = order.stamped(NODE), order.stamped(NODE)
-    assert [(one.writer_epoch, one.write_number, one.acknowledged) for one in (first, second)] == [(7, 1, 0), (7, 2, 0)]
+    assert [(write.writer_epoch, write.write_number, write.acknowledged) for write in (first, second)] == [
+        (7, 1, 0),
+        (7, 2, 0),
+    ]
 
 
 def test_the_highest_number_that_was_answered_is_acknowledged() -> None:

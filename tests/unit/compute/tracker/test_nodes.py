@@ -21,5 +21,5 @@ def test_running_deleted_instances_are_looked_for_at_an_interval() -> None:
     conf = conf_of()
     for seconds, looks in ((0, False), (1, True), (1800, True)):
         conf.set_override("running_deleted_instance_poll_interval", seconds)
-        found = settings_from(conf, "h").running_deleted
-        assert (found.looks, found.interval) == (looks, seconds)
+        running_deleted = settings_from(conf, "h").running_deleted
+        assert (running_deleted.looks, running_deleted.interval) == (looks, seconds)

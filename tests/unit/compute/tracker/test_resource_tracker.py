@@ -279,16 +279,16 @@ def test_a_claim_that_does_not_fit_is_refused_alone(conductor: FakeConductor) ->
     big = msgspec.structs.replace(FLAVOR, memory_mb=10**9)
     limits = HostLimits(memory_mb=10**6)
     messages = [conductor.commit_build(f"i{n}", HOST, NODE, FLAVOR if n else big) for n in range(3)]
-    asked = [
+    queued_claims = [
         QueuedRequest[_ClaimRequest, Instance](
             _ClaimRequest(ctx=CTX, instance=message.instance, attempt=1, limits=limits)
         )
         for message in messages
     ]
-    tracker._serve_claims(asked)
-    refused, *stand = [entry.outcome() for entry in asked]
+    tracker._serve_claims(queued_claims)
+    refused, *stand = [entry.outcome() for entry in queued_claims]
     assert isinstance(refused, errors.ComputeResourcesUnavailable)
-    assert [isinstance(one, Instance) for one in stand] == [True, True]
+    assert [isinstance(outcome, Instance) for outcome in stand] == [True, True]
 
 
 def test_an_older_conductor_gets_claims_one_by_one(tracker: ResourceTracker, conductor: FakeConductor) -> None:

@@ -40,10 +40,10 @@ def lines(caplog: pytest.LogCaptureFixture, before: NodeUsage | None, after: Nod
 
 def test_orphans_and_lost_devices_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     kept = msgspec.structs.replace(CARD, address="0000:02:00.0", status=ALLOCATED)
-    found = usage_of("o", devices=(CARD, kept))
-    assert lines(caplog, None, found) == [ORPHAN, GONE]
-    assert lines(caplog, usage_of(), found) == [ORPHAN, GONE]
-    assert lines(caplog, found, found) == []
+    usage = usage_of("o", devices=(CARD, kept))
+    assert lines(caplog, None, usage) == [ORPHAN, GONE]
+    assert lines(caplog, usage_of(), usage) == [ORPHAN, GONE]
+    assert lines(caplog, usage, usage) == []
     assert lines(caplog, usage_of("other"), usage_of("o", "other")) == [ORPHAN]
 
 

@@ -34,9 +34,9 @@ def test_an_abort_before_the_guest_migrates_is_done_at_once() -> None:
 
 def test_an_alternate_begins_with_the_end_of_the_host_that_has_refused() -> None:
     aimed = msgspec.structs.replace(COLD, dest_compute="c")
-    made = [*of_step(plan(MovePhase.CLAIM), plan(MovePhase.CLAIM), aimed, "b", FAILED)]
-    assert [(notice.event, notice.host) for notice in made] == [("resize_prep.end", "b"), ("resize_prep.start", "c")]
-    assert all(notice.has_flavor for notice in made)
+    notices = [*of_step(plan(MovePhase.CLAIM), plan(MovePhase.CLAIM), aimed, "b", FAILED)]
+    assert [(notice.event, notice.host) for notice in notices] == [("resize_prep.end", "b"), ("resize_prep.start", "c")]
+    assert all(notice.has_flavor for notice in notices)
 
 
 def test_a_server_that_falls_back_to_its_source_is_not_reverted_by_its_user() -> None:

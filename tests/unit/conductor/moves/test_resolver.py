@@ -94,9 +94,9 @@ def test_bug_a_guest_whose_memory_is_on_a_fenced_host_is_waited_for() -> None:
 
 
 def test_a_fenced_side_counts_as_absent_whatever_it_said_before() -> None:
-    for known, other in product([*Seen, SILENT], [Seen.SHUT_OFF, Seen.RUNNING, Seen.ABSENT]):
-        assert verdict(known, other, fenced="source") is verdict(Seen.ABSENT, other)
-        assert verdict(other, known, fenced="destination") is verdict(other, Seen.ABSENT)
+    for seen_there, other in product([*Seen, SILENT], [Seen.SHUT_OFF, Seen.RUNNING, Seen.ABSENT]):
+        assert verdict(seen_there, other, fenced="source") is verdict(Seen.ABSENT, other)
+        assert verdict(other, seen_there, fenced="destination") is verdict(other, Seen.ABSENT)
 
 
 def test_the_guest_of_another_attempt_is_no_copy_of_this_move() -> None:
@@ -107,6 +107,6 @@ def test_the_guest_of_another_attempt_is_no_copy_of_this_move() -> None:
 def test_no_verdict_lets_two_guests_run() -> None:
     """A verdict for one side is given only if the other side's guest does not run."""
     for source, destination in product(Seen, Seen):
-        found = verdict(source, destination)
-        assert found is not MoveVerdict.SOURCE or destination is not Seen.RUNNING
-        assert found is not MoveVerdict.DESTINATION or source not in {Seen.RUNNING, Seen.PAUSED}
+        decision = verdict(source, destination)
+        assert decision is not MoveVerdict.SOURCE or destination is not Seen.RUNNING
+        assert decision is not MoveVerdict.DESTINATION or source not in {Seen.RUNNING, Seen.PAUSED}

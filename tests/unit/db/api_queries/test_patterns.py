@@ -72,6 +72,6 @@ def test_no_expression_takes_long(pattern: str) -> None:
 
 @given(st.text(alphabet=st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=40))
 def test_an_escaped_name_finds_just_itself(name: str) -> None:
-    found = like(f"^{re.escape(name)}$")
-    assert found is not None
-    assert re.sub(r"\\(.)", r"\1", found) == name
+    pattern = like(f"^{re.escape(name)}$")
+    assert pattern is not None
+    assert re.sub(r"\\(.)", r"\1", pattern) == name

@@ -75,12 +75,12 @@ def test_contradictions_are_refused(
 
 @given(st.integers(1, 64), st.integers(0, 8), st.integers(0, 8), st.integers(0, 8))
 def test_a_topology_always_has_the_flavors_cpus(vcpus: int, sockets: int, cores: int, threads: int) -> None:
-    wanted = CpuTopology(sockets, cores, threads)
-    specs = {f"hw:cpu_{part}": str(number) for part, number in wanted._asdict().items() if number}
-    found = topology(vcpus, specs)
-    assert found[0] * found[1] * found[2] == vcpus
+    preferred = CpuTopology(sockets, cores, threads)
+    specs = {f"hw:cpu_{part}": str(number) for part, number in preferred._asdict().items() if number}
+    chosen = topology(vcpus, specs)
+    assert chosen[0] * chosen[1] * chosen[2] == vcpus
     if sockets * cores * threads == vcpus:
-        assert found == wanted
+        assert chosen == preferred
 
 
 @pytest.mark.parametrize(

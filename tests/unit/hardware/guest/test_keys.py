@@ -321,8 +321,8 @@ def having(keys: Mapping[str, KeyEntry], *fates: Fate) -> set[str]:
 
 
 def test_the_table_has_every_key_of_flavors() -> None:
-    known = {*flavor_extra_specs.known_keys(), "resourcesN:*", "traitN:*"}
-    assert FLAVOR_KEYS.keys() == known
+    known_keys = {*flavor_extra_specs.known_keys(), "resourcesN:*", "traitN:*"}
+    assert FLAVOR_KEYS.keys() == known_keys
 
 
 def test_the_table_has_every_property_of_images() -> None:

@@ -60,7 +60,7 @@ def test_made_macs_are_of_one_prefix() -> None:
 
 
 def test_names_on_hosts_fit_the_kernel() -> None:
-    one = "7d1f0c52-1111-4222-8333-000000000001"
-    assert network_name(one) == f"minova-{one}"
-    assert (bridge_name(one), tap_name(one)) == ("mn7d1f0c521111", "tap7d1f0c52-11")
-    assert len(bridge_name(one)) <= 15 >= len(tap_name(one))
+    network_id = "7d1f0c52-1111-4222-8333-000000000001"
+    assert network_name(network_id) == f"minova-{network_id}"
+    assert (bridge_name(network_id), tap_name(network_id)) == ("mn7d1f0c521111", "tap7d1f0c52-11")
+    assert len(bridge_name(network_id)) <= 15 >= len(tap_name(network_id))

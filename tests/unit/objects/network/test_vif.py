@@ -4,7 +4,7 @@ from minova.objects.network.vif import MAX_RANGES, VifRule, within_bound
 
 
 def rule(ranges: int | None, number: int = 1) -> VifRule:
-    remotes = None if ranges is None else tuple(f"10.{one >> 8}.{one & 255}.0/32" for one in range(ranges))
+    remotes = None if ranges is None else tuple(f"10.{block >> 8}.{block & 255}.0/32" for block in range(ranges))
     return VifRule(direction="ingress", ip_version=4, protocol="tcp", port_min=number, port_max=number, remotes=remotes)
 
 

@@ -71,8 +71,8 @@ def test_a_malformed_flavor_is_refused_and_judged_by_no_audit() -> None:
 
 
 def test_a_guest_that_an_earlier_release_built_with_plain_memory_holds_no_context() -> None:
-    wanted = flavor(hw__mem_encryption="true")
-    right = known_alternatives(wanted, None)
+    encrypted_flavor = flavor(hw__mem_encryption="true")
+    right = known_alternatives(encrypted_flavor, None)
     assert claimed_as({"VCPU": 4, **SIZE}, right)
     assert claimed_as({"VCPU": 4, "MEM_ENCRYPTION_CONTEXT": 1, **SIZE}, right)
     assert not claimed_as({"VCPU": 4, "MEM_ENCRYPTION_CONTEXT": 2, **SIZE}, right)
@@ -168,8 +168,8 @@ def test_what_it_heals_is_right_afterwards_and_touches_nothing_else(wanted: Flav
 
 
 def test_a_class_that_is_missing_comes_from_the_provider_that_offers_it() -> None:
-    wanted = flavor(resources__VGPU="1")
-    instance = instance_of(wanted, a={"VCPU": 9}, gpu0={"VGPU": 1}, gpu1={"VGPU": 2})
+    gpu_flavor = flavor(resources__VGPU="1")
+    instance = instance_of(gpu_flavor, a={"VCPU": 9}, gpu0={"VGPU": 1}, gpu1={"VGPU": 2})
     verdict = audit_of(instance, holding("a", {"VCPU": 4, **SIZE}))
     assert verdict.allocations == {"a": {"VCPU": 4, **SIZE}, "gpu1": {"VGPU": 1}}
 
@@ -183,11 +183,13 @@ def test_an_instance_that_holds_nothing_gets_the_alternative_for_which_there_is_
 
 
 def test_a_fitted_topology_takes_what_the_requested_one_did() -> None:
-    wanted = flavor(hw__cpu_policy="dedicated", hw__emulator_threads_policy="isolate")
-    requested = numa_constraints(wanted, {})
+    isolated_flavor = flavor(hw__cpu_policy="dedicated", hw__emulator_threads_policy="isolate")
+    requested = numa_constraints(isolated_flavor, {})
     assert requested is not None
     (cell,) = requested.cells
     fitted = msgspec.structs.replace(
         cell, id=7, cpu_pinning=tuple((cpu, cpu + 8) for cpu in range(4)), cpuset_reserved=frozenset({12})
     )
-    assert resource_alternatives(wanted, msgspec.structs.replace(requested, cells=(fitted,))) == alternatives(wanted)
+    assert resource_alternatives(isolated_flavor, msgspec.structs.replace(requested, cells=(fitted,))) == alternatives(
+        isolated_flavor
+    )

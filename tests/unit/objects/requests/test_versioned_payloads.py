@@ -34,9 +34,9 @@ def test_a_request_for_all_that_there_is_has_the_fields_of_the_samples() -> None
         ),
         pci_requests=(InstancePCIRequest(count=1, spec=((("vendor_id", "8086"),),), alias_name="nic"),),
     )
-    found = request_spec(spec, UUID)
-    require_payload(found)
-    data = found["nova_object.data"]
+    payload = request_spec(spec, UUID)
+    require_payload(payload)
+    data = payload["nova_object.data"]
     assert (data["instance_uuid"], data["force_hosts"], data["num_instances"]) == (UUID, "a", 1)
     assert data["scheduler_hints"] == {"group": [UUID], "different_host": ["x", "y"]}
     assert data["image"]["nova_object.data"]["created_at"] == "2026-01-02T03:00:00Z"
@@ -48,6 +48,6 @@ def test_a_request_for_all_that_there_is_has_the_fields_of_the_samples() -> None
 
 
 def test_a_plain_request_has_the_fields_of_the_samples() -> None:
-    found = request_spec(RequestSpec(flavor=FLAVOR), UUID)
-    require_payload(found)
-    assert found["nova_object.data"]["image"] is None
+    payload = request_spec(RequestSpec(flavor=FLAVOR), UUID)
+    require_payload(payload)
+    assert payload["nova_object.data"]["image"] is None

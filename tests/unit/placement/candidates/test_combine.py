@@ -23,15 +23,15 @@ STORE = f"""
 
 
 def nodes_of(text: str) -> list[Node]:
-    made: dict[str, Node] = {}
+    node_by_name: dict[str, Node] = {}
     for number, line in enumerate(text.split("\n")):
         if not line.strip():
             continue
         name, *words = line.split()
         name, _, parent = name.rstrip(")").partition("(")
-        above = made.get(parent)
+        above = node_by_name.get(parent)
         inventories = dict(word.split("=") for word in words if "=" in word)
-        made[name] = Node(
+        node_by_name[name] = Node(
             id=number + len(text) * 100,
             uuid=name,
             root_id=above.root_id if above else number + len(text) * 100,
@@ -41,7 +41,7 @@ def nodes_of(text: str) -> list[Node]:
             traits=frozenset(word[1:] for word in words if word[0] == "+"),
             aggregates=frozenset(word[1:] for word in words if word[0] == "@"),
         )
-    return list(made.values())
+    return list(node_by_name.values())
 
 
 def tree_of(text: str, shared: str = "") -> Tree:
@@ -158,9 +158,9 @@ def test_sharing_provider_must_be_in_the_aggregates_itself() -> None:
 def test_group_with_in_tree_is_served_by_that_tree_and_its_sharing_providers() -> None:
     tree = tree_of(HOST, STORE)
     host, store = tree.root.id, next(iter(tree.sharing)).id
-    asked = asks(group(asked="VCPU=1"), group("1", "DISK_GB=1"))
-    assert candidates_of(asked, tree, {"": host, "1": store}) == [":host 1:store"]
-    assert candidates_of(asked, tree, {"": host, "1": host}) == []
+    request = asks(group(asked="VCPU=1"), group("1", "DISK_GB=1"))
+    assert candidates_of(request, tree, {"": host, "1": store}) == [":host 1:store"]
+    assert candidates_of(request, tree, {"": host, "1": host}) == []
     assert candidates_of(asks(group(asked="VCPU=1 DISK_GB=1")), tree, {"": host}) == []
 
 

@@ -40,8 +40,8 @@ def test_resources_are_classes_with_amounts() -> None:
     ],
 )
 def test_traits(query: str, required: tuple[frozenset[str], ...], forbidden: frozenset[str]) -> None:
-    found = only_group(f"resources=VCPU:1&{query}")
-    assert (found.required, found.forbidden) == (required, forbidden)
+    resource_group = only_group(f"resources=VCPU:1&{query}")
+    assert (resource_group.required, resource_group.forbidden) == (required, forbidden)
 
 
 def test_before_any_of_traits_the_last_required_counts() -> None:
@@ -60,29 +60,29 @@ def test_before_any_of_traits_the_last_required_counts() -> None:
     ],
 )
 def test_aggregates(query: str, member_of: tuple[frozenset[str], ...], forbidden: frozenset[str]) -> None:
-    found = only_group(f"resources=VCPU:1&{query}")
-    assert (found.member_of, found.forbidden_aggregates) == (member_of, forbidden)
+    resource_group = only_group(f"resources=VCPU:1&{query}")
+    assert (resource_group.member_of, resource_group.forbidden_aggregates) == (member_of, forbidden)
 
 
 def test_groups_come_in_the_order_of_their_keys_by_number_and_by_name() -> None:
-    found = read(
+    query = read(
         f"resources_B=VCPU:1&resources=DISK_GB:1&required_B=A&in_tree2={A}&resources2=VGPU:1&group_policy=none"
     )
-    assert [group.suffix for group in found.groups] == ["_B", "", "2"]
-    assert [group.granular for group in found.groups] == [True, False, True]
-    assert found.groups[0].required == (one("A"),)
-    assert found.groups[2].in_tree == A
+    assert [group.suffix for group in query.groups] == ["_B", "", "2"]
+    assert [group.granular for group in query.groups] == [True, False, True]
+    assert query.groups[0].required == (one("A"),)
+    assert query.groups[2].in_tree == A
 
 
 def test_what_concerns_the_whole_request() -> None:
-    found = read(
+    query = read(
         "resources_A=VCPU:1&resources_B=VGPU:1&group_policy=isolate&same_subtree=_A,_B&limit=7&root_required=X,!Y"
     )
-    assert found.isolate
-    assert found.same_subtrees == (one("_A", "_B"),)
-    assert found.limit == 7
-    assert (found.root_required, found.root_forbidden) == (one("X"), one("Y"))
-    assert found.traits() == {"X", "Y"}
+    assert query.isolate
+    assert query.same_subtrees == (one("_A", "_B"),)
+    assert query.limit == 7
+    assert (query.root_required, query.root_forbidden) == (one("X"), one("Y"))
+    assert query.traits() == {"X", "Y"}
 
 
 def test_old_clients_know_of_no_trees() -> None:

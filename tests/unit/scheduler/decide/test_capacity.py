@@ -119,7 +119,7 @@ def test_each_host_says_what_stopped_it_and_what_most_lack_comes_first() -> None
     ]
     assert capacity.hosts[0].step == "placement"
     assert capacity.hosts[0].reason == "free MEMORY_MB 0 < requested 2048 (capacity 32768, used 32768)"
-    assert [(one.what, one.hosts, one.full) for one in capacity.stopped] == [
+    assert [(stop.what, stop.hosts, stop.full) for stop in capacity.stopped] == [
         ("free MEMORY_MB", 2, 2),
         ("free VCPU", 1, 1),
         ("free DISK_GB, max_unit of DISK_GB", 1, 0),
@@ -176,10 +176,10 @@ def test_cells_that_are_alike_take_the_same_guests(
     host: NUMATopology, other: NUMATopology, wanted: InstanceNUMATopology, then: InstanceNUMATopology
 ) -> None:
     """One after the other, whatever they are; and a cell is like itself with its CPUs in use renumbered."""
-    for one in (other, renumbered(host)):
-        if equivalence_key(one) == equivalence_key(host):
-            assert after(one, wanted) == after(host, wanted)
-            assert after(one, wanted, then, wanted) == after(host, wanted, then, wanted)
+    for other_host in (other, renumbered(host)):
+        if equivalence_key(other_host) == equivalence_key(host):
+            assert after(other_host, wanted) == after(host, wanted)
+            assert after(other_host, wanted, then, wanted) == after(host, wanted, then, wanted)
     assert equivalence_key(renumbered(renumbered(host))) == equivalence_key(host)
 
 

@@ -30,7 +30,10 @@ DOWN = ServiceFacts(forced_down=True)
 
 def rules(*filters: Any, **more: Any) -> Rules:
     values: dict[str, Any] = {
-        "filters": [PerHostFilter(one) if isinstance(one, BaseHostFilter) else one(OPTIONS) for one in filters],
+        "filters": [
+            PerHostFilter(filter_class) if isinstance(filter_class, BaseHostFilter) else filter_class(OPTIONS)
+            for filter_class in filters
+        ],
         "weighers": [RAMWeigher(OPTIONS)],
         "host_subset_size": 1,
         "shuffle_best_same_weighed_hosts": False,
@@ -207,7 +210,7 @@ def test_anti_affinity_holds_within_a_request() -> None:
     table = table_of(record(1), record(2))
     decision = decide(table, spec_of(instance_group=group), uuids(3), 0, rules(ServerGroupAntiAffinityFilter))
     assert decision.found == 2
-    lost = {one.host: one.reason for step in decision.steps for one in step.lost}
+    lost = {lost_host.host: lost_host.reason for step in decision.steps for lost_host in step.lost}
     assert set(lost) == {"host1", "host2"}
 
 
@@ -286,7 +289,7 @@ def test_each_host_gives_what_it_was_chosen_for() -> None:
         fallback=PlacementFilter(resources={"VCPU": 2, "MEMORY_MB": 2048}),
     )
     decision = decide(table, spec, uuids(1), 1, rules(RamFilter))
-    assert [(one.host, one.allocation) for one in decision.selections[0]] == [
+    assert [(selection.host, selection.allocation) for selection in decision.selections[0]] == [
         ("host1", {"VCPU": 2, "MEMORY_MB": 2048}),
         ("host2", {"PCPU": 2, "MEMORY_MB": 2048}),
     ]

@@ -35,7 +35,9 @@ def chosen(decision: Decision) -> list[list[str]]:
 
 def filtered_hosts(decision: Decision) -> dict[str, dict[str, str]]:
     """{step: {host: reason}} of steps that lost any."""
-    return {step.name: {one.host: one.reason for one in step.lost} for step in decision.steps if step.lost}
+    return {
+        step.name: {lost_host.host: lost_host.reason for lost_host in step.lost} for step in decision.steps if step.lost
+    }
 
 
 def three() -> Any:
@@ -109,7 +111,7 @@ def test_every_lost_host_has_its_filter_and_its_reason() -> None:
 
 def test_the_best_are_recorded_with_each_weighers_share() -> None:
     weighed = decide(three(), spec_of(), uuids(1), 0, rules()).weighed
-    assert [(one.host, one.weight, one.weights) for one in weighed] == [
+    assert [(weighed_host.host, weighed_host.weight, weighed_host.weights) for weighed_host in weighed] == [
         ("host2", 1.0, {"RAMWeigher": 1.0}),
         ("host1", 0.75, {"RAMWeigher": 0.75}),
         ("host3", 0.5, {"RAMWeigher": 0.5}),
@@ -139,15 +141,15 @@ def test_a_forced_node_respects_case() -> None:
 
 
 def test_the_choice_is_drawn_from_the_best_of_the_subset() -> None:
-    asked: list[int] = []
+    counts: list[int] = []
 
     def draw(n: int) -> int:
-        asked.append(n)
+        counts.append(n)
         return n - 1
 
     decision = decide(three(), spec_of(), uuids(1), 2, rules(host_subset_size=2, draw=draw))
     assert chosen(decision) == [["host1", "host2", "host3"]]
-    assert asked == [2]
+    assert counts == [2]
 
 
 def test_equals_may_be_shuffled() -> None:

@@ -36,7 +36,7 @@ OPTIONS = options(
     metrics__required=False,
     image_props_weight_multiplier=1.0,
 )
-EVERY_FILTER: list[Filter] = [made(OPTIONS) for made in FILTERS.values()]
+EVERY_FILTER: list[Filter] = [filter_class(OPTIONS) for filter_class in FILTERS.values()]
 EVERY_WEIGHER: list[Weigher] = [weigher(OPTIONS) for weigher in WEIGHERS.values()]
 RULES = Rules(
     filters=[
@@ -75,7 +75,7 @@ def test_table_and_host_agree(records: list[HostRecord], spec: Any, silent: dict
             lambda host_filter=host_filter: host_filter.filter_table(table, np.ones(len(table), bool), spec)
         )
         if isinstance(verdict, Exception):
-            assert type(verdict) in {type(one) for one in reasons}
+            assert type(verdict) in {type(other_reason) for other_reason in reasons}
             continue
         for row, reason in enumerate(reasons):
             assert bool(verdict.passed[row]) == (reason is None), host_filter.name
@@ -123,11 +123,13 @@ def test_nothing_is_half_consumed(records: list[HostRecord], spec: Any) -> None:
     """Memory, disk, vcpus and counts are taken also where cells or devices do not fit; and what fits is taken."""
     table, name = table_of(*records), ("memory_mb_used", "vcpus_used", "num_io_ops", "num_instances", "free_disk_mb")
     host, flavor = table.host(0), spec.flavor
-    before, old = [getattr(host, one) for one in name], (host.numa_topology, host.pci_pools)
+    before, old = [getattr(host, attribute) for attribute in name], (host.numa_topology, host.pci_pools)
     fits = spec.numa_topology and old[0] and misfit(old[0], spec, limits_of(host), old[1]) is None
     table.consume(0, spec, "new", limits=limits_of(host))
     taken = [flavor.memory_mb, flavor.vcpus, 1, 1, -flavor.root_gb * 1024]
-    assert [getattr(host, one) for one in name] == [have + more for have, more in zip(before, taken, strict=True)]
+    assert [getattr(host, attribute) for attribute in name] == [
+        have + more for have, more in zip(before, taken, strict=True)
+    ]
     assert host.instances_among(["new"]) == 1
     assert (host.numa_topology != old[0]) == bool(fits)
     assert [(cell, cell.pages) for cell in table.numa.counts(0)] == [
@@ -172,18 +174,18 @@ def test_a_table_changed_bit_by_bit_is_the_table_built_at_once(records: list[Hos
     table = table_of()
     order = data.draw(st.permutations(records))
     gone = data.draw(st.sets(st.sampled_from([record.id for record in records])))
-    for one in order:
-        table.apply({one.id: record(one.id, memory_mb=1)})
-        table.apply({one.id: one})
+    for host in order:
+        table.apply({host.id: record(host.id, memory_mb=1)})
+        table.apply({host.id: host})
     table.apply(dict.fromkeys(gone))
     assert comparable(table) == comparable(table_of(*(record for record in records if record.id not in gone)))
 
 
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0]), min_size=1), st.integers(1, 12))
 def test_the_best_first_are_those_of_a_stable_sort(totals: list[float], most: int) -> None:
-    found = list(best_first(np.array(totals), most))
+    best_rows = list(best_first(np.array(totals), most))
     whole = sorted(range(len(totals)), key=lambda i: -totals[i])
-    assert found[:most] == whole[:most]
+    assert best_rows[:most] == whole[:most]
 
 
 def comparable(table: Any) -> list[Any]:

@@ -45,9 +45,9 @@ def error_of(case: Case) -> Exception:
     """Both shapes must raise the same."""
     table, spec = table_of(record(1, **case.host)), request(**case.asked)
     host_filter = case.filter(options(**case.options))
-    with pytest.raises(Exception) as one:  # noqa: PT011  - the caller looks at it
+    with pytest.raises(Exception) as of_single_host:  # noqa: PT011  - the caller looks at it
         host_filter.refusal_reason(table.host(0), spec)
-    with pytest.raises(type(one.value)) as all_at_once:
+    with pytest.raises(type(of_single_host.value)) as all_at_once:
         host_filter.filter_table(table, np.ones(1, bool), spec)
-    assert str(all_at_once.value) == str(one.value)
-    return one.value
+    assert str(all_at_once.value) == str(of_single_host.value)
+    return of_single_host.value

@@ -160,5 +160,5 @@ def test_a_rebuild_is_judged_by_filters_of_images_alone(hint: object) -> None:
     ]
     filters = load_filters(options(enabled_filters=names))
     spec = request(hints={"_nova_check_type": hint})
-    assert [one.name for one in filters if one.applies_to(spec)] == names[:3]
-    assert [one.name for one in filters if one.applies_to(request())] == names
+    assert [host_filter.name for host_filter in filters if host_filter.applies_to(spec)] == names[:3]
+    assert [host_filter.name for host_filter in filters if host_filter.applies_to(request())] == names

@@ -10,12 +10,12 @@ NUMBERS = st.sets(st.integers(1, 300), min_size=1)
 
 def gaps_of(missing: set[int], now: float = 0.0) -> Gaps:
     """Each run of missing numbers is one gap."""
-    made = Gaps()
+    gaps = Gaps()
     for number in sorted(missing):
         if number - 1 not in missing:
             last = next(n for n in range(number, 400) if n + 1 not in missing)
-            made.add(number, last, now)
-    return made
+            gaps.add(number, last, now)
+    return gaps
 
 
 def asked_for(gaps: Gaps, now: float, *, every: bool) -> set[int]:
@@ -69,9 +69,9 @@ def test_young_gaps_among_many_known_numbers_wait_until_all_are_asked_for() -> N
 
 def test_the_longest_stretches_of_known_numbers_are_left_out() -> None:
     gaps, first = Gaps(), 1
-    for known in (5, 9, 1, 8, 7, 2, 6, 4, 3, 0):
+    for read_count in (5, 9, 1, 8, 7, 2, 6, 4, 3, 0):
         gaps.add(first, first + 1, 0.0)
-        first += 2 + known
+        first += 2 + read_count
     # Only the stretches of 1 and of 2 known numbers are asked for again.
     pairs = [(1, 2), (8, 9), (19, 23), (32, 33), (41, 46), (53, 54), (59, 60), (64, 65)]
     assert len(pairs) == MAX_RANGES

@@ -41,9 +41,9 @@ def test_a_plain_request_asks_for_its_flavor_and_for_no_disabled_host() -> None:
 
 def test_what_was_asked_before_stays() -> None:
     given = PlacementFilter(required_traits=("CUSTOM_A",), member_of=(("x",),), forbidden_aggregates=("y",))
-    found = placed(spec(placement=given, extra_specs={"trait:CUSTOM_B": "required"}))
-    assert found.required_traits == ("CUSTOM_A", "CUSTOM_B")
-    assert (found.member_of, found.forbidden_aggregates) == ((("x",),), ("y",))
+    placement = placed(spec(placement=given, extra_specs={"trait:CUSTOM_B": "required"}))
+    assert placement.required_traits == ("CUSTOM_A", "CUSTOM_B")
+    assert (placement.member_of, placement.forbidden_aggregates) == ((("x",),), ("y",))
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ def test_what_was_asked_before_stays() -> None:
 def test_traits(
     sentence: str, extra_specs: dict[str, str], image: dict[str, str], required: Any, forbidden: Any
 ) -> None:
-    found = placed(spec(image, extra_specs=extra_specs))
-    assert found.required_traits == required, sentence
-    assert found.forbidden_traits == tuple(sorted((*forbidden, DISABLED))), sentence
+    placement = placed(spec(image, extra_specs=extra_specs))
+    assert placement.required_traits == required, sentence
+    assert placement.forbidden_traits == tuple(sorted((*forbidden, DISABLED))), sentence
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_traits(
     ],
 )
 def test_resources(sentence: str, extra_specs: dict[str, str], resources: dict[str, int]) -> None:
-    wanted = apply_request_filters(spec(extra_specs=extra_specs), (), RequestFilterOptions())
-    assert wanted.resources == resources, sentence
-    assert wanted.fallback is None
+    filtered = apply_request_filters(spec(extra_specs=extra_specs), (), RequestFilterOptions())
+    assert filtered.resources == resources, sentence
+    assert filtered.fallback is None
 
 
 @pytest.mark.parametrize(
@@ -164,8 +164,8 @@ def test_zone_aggregates(sentence: str, zone: str | None, member_of: Any) -> Non
 
 def test_project_and_zone_must_both_be_met() -> None:
     both = (aggregate(1, filter_tenant_id="p1"), aggregate(2, availability_zone="z1"))
-    found = placed(spec(availability_zone="z1"), *both, limit_tenants_to_placement_aggregate=True)
-    assert found.member_of == (("u1",), ("u2",))
+    placement = placed(spec(availability_zone="z1"), *both, limit_tenants_to_placement_aggregate=True)
+    assert placement.member_of == (("u1",), ("u2",))
 
 
 ISOLATED = (
@@ -189,10 +189,10 @@ ISOLATED = (
 def test_isolated_aggregates(
     sentence: str, extra_specs: dict[str, str], image: dict[str, str], forbidden: tuple[str, ...]
 ) -> None:
-    wanted = spec(image, extra_specs=extra_specs)
-    found = placed(wanted, *ISOLATED, enable_isolated_aggregate_filtering=True)
-    assert found.forbidden_aggregates == forbidden, sentence
-    assert placed(wanted, *ISOLATED).forbidden_aggregates == ()
+    request = spec(image, extra_specs=extra_specs)
+    placement = placed(request, *ISOLATED, enable_isolated_aggregate_filtering=True)
+    assert placement.forbidden_aggregates == forbidden, sentence
+    assert placed(request, *ISOLATED).forbidden_aggregates == ()
 
 
 @pytest.mark.parametrize(
@@ -204,8 +204,8 @@ def test_isolated_aggregates(
     ],
 )
 def test_image_types(sentence: str, disk_format: str, on: bool, required: Any) -> None:
-    wanted = spec(disk_format=disk_format)
-    assert placed(wanted, query_placement_for_image_type_support=on).required_traits == required, sentence
+    request = spec(disk_format=disk_format)
+    assert placed(request, query_placement_for_image_type_support=on).required_traits == required, sentence
 
 
 @pytest.mark.parametrize(
@@ -255,9 +255,9 @@ OTHERS = {"MEMORY_MB": 1024, "DISK_GB": 10}
     ],
 )
 def test_pinned_cpus(sentence: str, wanted: RequestSpec, first: Any, second: Any) -> None:
-    found = apply_request_filters(wanted, (), RequestFilterOptions())
-    assert found.placement.resources == {**first, **OTHERS}, sentence
-    assert (found.fallback and found.fallback.resources) == (second and {**second, **OTHERS}), sentence
+    filtered = apply_request_filters(wanted, (), RequestFilterOptions())
+    assert filtered.placement.resources == {**first, **OTHERS}, sentence
+    assert (filtered.fallback and filtered.fallback.resources) == (second and {**second, **OTHERS}), sentence
 
 
 def test_the_second_choice_can_be_switched_off() -> None:
@@ -279,10 +279,10 @@ def test_the_second_choice_can_be_switched_off() -> None:
 def test_a_thread_policy_is_a_trait_of_the_first_choice_alone(
     threads: str | None, required: Any, forbidden: Any
 ) -> None:
-    found = apply_request_filters(pinned(cell(0, 2, threads)), (), RequestFilterOptions())
-    assert (found.placement.required_traits, found.placement.forbidden_traits) == (required, forbidden)
-    assert found.fallback is not None
-    assert (found.fallback.required_traits, found.fallback.forbidden_traits) == ((), (DISABLED,))
+    filtered = apply_request_filters(pinned(cell(0, 2, threads)), (), RequestFilterOptions())
+    assert (filtered.placement.required_traits, filtered.placement.forbidden_traits) == (required, forbidden)
+    assert filtered.fallback is not None
+    assert (filtered.fallback.required_traits, filtered.fallback.forbidden_traits) == ((), (DISABLED,))
 
 
 @pytest.mark.parametrize(

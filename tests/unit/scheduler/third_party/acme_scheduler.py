@@ -16,12 +16,12 @@ class RackFilter(filters.BaseHostFilter):
     RUN_ON_REBUILD = True
 
     def host_passes(self, host_state, spec_obj):
-        wanted = spec_obj.get_scheduler_hint("rack") or spec_obj.flavor.extra_specs.get("acme:rack")
-        if not wanted:
+        rack = spec_obj.get_scheduler_hint("rack") or spec_obj.flavor.extra_specs.get("acme:rack")
+        if not rack:
             return True
         racks = {aggr.metadata["rack"] for aggr in host_state.aggregates if "rack" in aggr.metadata}
-        if wanted not in racks:
-            LOG.debug("%(host_state)s is not in rack %(rack)s", {"host_state": host_state, "rack": wanted})
+        if rack not in racks:
+            LOG.debug("%(host_state)s is not in rack %(rack)s", {"host_state": host_state, "rack": rack})
             return False
         return True
 

@@ -116,7 +116,7 @@ def test_a_filter_that_raises_fails_the_request_with_its_name() -> None:
 def test_a_weigher_by_dotted_path_is_summed_in_its_place() -> None:
     hosts = [*four()[:3], record(4, aggregates=aggregates({"last_node_weight_multiplier": "-1"}))]
     decision = decision_of(request(), hosts, weight_classes=[f"{HERE}.LastNodeWeigher", "RAMWeigher"])
-    assert [(one.host, one.weights) for one in decision.weighed] == [
+    assert [(weighed_host.host, weighed_host.weights) for weighed_host in decision.weighed] == [
         ("host3", {"LastNodeWeigher": pytest.approx(20 / 3), "RAMWeigher": 1.0}),
         ("host2", {"LastNodeWeigher": pytest.approx(10 / 3), "RAMWeigher": 1.0}),
         ("host1", {"LastNodeWeigher": 0.0, "RAMWeigher": 1.0}),

@@ -37,8 +37,11 @@ def metrics(**values: float) -> dict[str, Any]:
 
 
 def images(*properties: dict[str, str]) -> dict[str, Any]:
-    found = tuple(tuple(sorted(one.items())) for one in properties)
-    return {"instances": tuple(f"i{number}" for number in range(len(found))), "instance_images": found}
+    images_of_host = tuple(tuple(sorted(image_properties.items())) for image_properties in properties)
+    return {
+        "instances": tuple(f"i{number}" for number in range(len(images_of_host))),
+        "instance_images": images_of_host,
+    }
 
 
 MEMBERS: Three = [{"instances": ("a", "b")}, {"instances": ("c", "x")}, {}]
@@ -182,7 +185,7 @@ def test_weigher(
     weigher, spec = cls(options(**set_to)), request(**asked)
     assert per_host(parts(weigher, table, np.arange(3), spec).values, 3) == values
     alone = [float(weigher.weigh(table.host(row), spec)) for row in range(3)]
-    assert [max(one, 0.0) if weigher.minval == 0 else one for one in alone] == values
+    assert [max(value, 0.0) if weigher.minval == 0 else value for value in alone] == values
 
 
 def test_a_metric_that_is_missing_and_required_fails_the_request() -> None:

@@ -32,8 +32,8 @@ def test_more_files_than_a_vfat_drive_holds_are_the_requests_own_fault(tmp_path:
 def test_tags_of_disks_stand_beside_the_names_that_the_guest_has_for_them() -> None:
     disks = (LocalDisk(size_mb=1, bus="scsi", tag="cold"), LocalDisk(size_mb=1), LocalDisk(size_mb=1, tag="hot"))
     instance = Instance(uuid="i", display_name="vm", flavor=FLAVOR, system_metadata=to_metadata(disks, "system"))
-    found = GuestFiles(configuration.load([], "test", files=[])).of(instance, NO_DATA)
-    devices = json.loads(found["openstack/latest/meta_data.json"])["devices"]
+    guest_files = GuestFiles(configuration.load([], "test", files=[])).of(instance, NO_DATA)
+    devices = json.loads(guest_files["openstack/latest/meta_data.json"])["devices"]
     assert {device["path"]: device["tags"] for device in devices} == {
         "/dev/vda": ["system"],
         "/dev/sda": ["cold"],

@@ -47,8 +47,10 @@ USER_DATA = b"#!/bin/sh\n\xff"
 
 
 def made(values: dict[str, Any] | None = None, **instance: Any) -> dict[str, bytes]:
-    one = msgspec.structs.replace(BASIC, **instance)
-    return files(DriveValues(instance=one, availability_zone="north", random_seed=b"seed", **(values or {})))
+    instance_of_drive = msgspec.structs.replace(BASIC, **instance)
+    return files(
+        DriveValues(instance=instance_of_drive, availability_zone="north", random_seed=b"seed", **(values or {}))
+    )
 
 
 def meta_data(found: dict[str, bytes], version: str = "latest") -> Any:
@@ -56,9 +58,9 @@ def meta_data(found: dict[str, bytes], version: str = "latest") -> Any:
 
 
 def test_each_version_has_the_files_that_nova_gives_it() -> None:
-    found = made(user_data=base64.b64encode(USER_DATA).decode())
+    drive_files = made(user_data=base64.b64encode(USER_DATA).decode())
     by_version = {
-        version: sorted(path.rpartition("/")[2] for path in found if path.startswith(f"openstack/{version}/"))
+        version: sorted(path.rpartition("/")[2] for path in drive_files if path.startswith(f"openstack/{version}/"))
         for version in (*OPENSTACK_VERSIONS, "latest")
     }
     folsom = ["meta_data.json", "user_data"]
@@ -77,14 +79,14 @@ def test_each_version_has_the_files_that_nova_gives_it() -> None:
         "2020-10-14": newest,
         "latest": newest,
     }
-    assert {found[path] for path in found if path.endswith(("user_data", "user-data"))} == {USER_DATA}
-    assert found["openstack/latest/network_data.json"] == b"{}"
-    assert found["openstack/latest/vendor_data2.json"] == b'{"static":{}}'
+    assert {drive_files[path] for path in drive_files if path.endswith(("user_data", "user-data"))} == {USER_DATA}
+    assert drive_files["openstack/latest/network_data.json"] == b"{}"
+    assert drive_files["openstack/latest/vendor_data2.json"] == b'{"static":{}}'
 
 
 def test_meta_data_say_who_the_guest_is_as_much_as_their_version_knew() -> None:
     numa = InstanceNUMATopology(cells=(InstanceNUMACell(id=0, pcpuset=frozenset({1, 0}), memory=64),))
-    found = made({"dhcp_domain": "novalocal"}, metadata={"a": "b"}, numa_topology=numa)
+    drive_files = made({"dhcp_domain": "novalocal"}, metadata={"a": "b"}, numa_topology=numa)
     first = {
         "uuid": UUID,
         "meta": {"a": "b"},
@@ -94,23 +96,23 @@ def test_meta_data_say_who_the_guest_is_as_much_as_their_version_knew() -> None:
         "availability_zone": "north",
     }
     seed = {"random_seed": base64.b64encode(b"seed").decode()}
-    assert meta_data(found, "2012-08-10") == first
-    assert meta_data(found, "2013-10-17") == first | seed
-    assert meta_data(found, "2015-10-15") == first | seed | {"project_id": "demo"}
-    assert meta_data(found, "2018-08-27") == first | seed | {"project_id": "demo", "devices": []}
-    assert meta_data(found) == first | seed | {"project_id": "demo", "devices": [], "dedicated_cpus": [0, 1]}
+    assert meta_data(drive_files, "2012-08-10") == first
+    assert meta_data(drive_files, "2013-10-17") == first | seed
+    assert meta_data(drive_files, "2015-10-15") == first | seed | {"project_id": "demo"}
+    assert meta_data(drive_files, "2018-08-27") == first | seed | {"project_id": "demo", "devices": []}
+    assert meta_data(drive_files) == first | seed | {"project_id": "demo", "devices": [], "dedicated_cpus": [0, 1]}
 
 
 def test_key_password_and_files_are_there_if_given() -> None:
     file = GuestFile(path="/etc/motd", contents=base64.b64encode(b"hi").decode())
-    found = made(
+    drive_files = made(
         {"admin_password": "s3cret", "injected_files": (file, GuestFile(path="/x"))},
         key_name="mine",
         key_data="ssh-ed25519 AAAA",
         key_type="ssh",
     )
     for version in (*OPENSTACK_VERSIONS, "latest"):
-        said = meta_data(found, version)
+        said = meta_data(drive_files, version)
         assert said["public_keys"] == {"mine": "ssh-ed25519 AAAA"}
         assert said["keys"] == [{"name": "mine", "type": "ssh", "data": "ssh-ed25519 AAAA"}]
         assert said["admin_pass"] == "s3cret"
@@ -118,21 +120,21 @@ def test_key_password_and_files_are_there_if_given() -> None:
             {"path": "/etc/motd", "content_path": "/content/0000"},
             {"path": "/x", "content_path": "/content/0001"},
         ]
-    assert (found["openstack/content/0000"], found["openstack/content/0001"]) == (b"hi", b"")
+    assert (drive_files["openstack/content/0000"], drive_files["openstack/content/0001"]) == (b"hi", b"")
     without = meta_data(made())
     assert not without.keys() & {"public_keys", "keys", "admin_pass", "files", "meta"}
 
 
 def test_ec2_has_the_versions_that_are_not_skipped() -> None:
     skipped = tuple(EC2_VERSIONS[:-1])
-    found = made(
+    drive_files = made(
         {"skip_versions": skipped, "devices": {"ami": "vda", "root": "/dev/vda"}}, key_name="mine", key_data="ssh-rsa A"
     )
-    assert sorted(path for path in found if path.startswith("ec2/")) == [
+    assert sorted(path for path in drive_files if path.startswith("ec2/")) == [
         "ec2/2009-04-04/meta-data.json",
         "ec2/latest/meta-data.json",
     ]
-    assert json.loads(found["ec2/latest/meta-data.json"]) == {
+    assert json.loads(drive_files["ec2/latest/meta-data.json"]) == {
         "ami-id": "ami-9c2f8a34",
         "ami-launch-index": 2,
         "ami-manifest-path": "FIXME",
@@ -155,8 +157,8 @@ def test_ec2_has_the_versions_that_are_not_skipped() -> None:
 
 
 def test_networks_are_those_of_the_interfaces() -> None:
-    found = made(network_info=(VIF,))
-    assert json.loads(found["openstack/latest/network_data.json"]) == {
+    drive_files = made(network_info=(VIF,))
+    assert json.loads(drive_files["openstack/latest/network_data.json"]) == {
         "links": [
             {
                 "id": "tapaaaaaaaa-aa",
@@ -181,13 +183,13 @@ def test_networks_are_those_of_the_interfaces() -> None:
         ],
         "services": [{"type": "dns", "address": "192.0.2.53"}],
     }
-    assert json.loads(found["ec2/latest/meta-data.json"])["local-ipv4"] == "10.0.0.7"
+    assert json.loads(drive_files["ec2/latest/meta-data.json"])["local-ipv4"] == "10.0.0.7"
 
 
 def test_vendor_data_are_the_operators_words() -> None:
-    found = made({"vendor_data": {"motd": "welcome"}})
-    assert json.loads(found["openstack/latest/vendor_data.json"]) == {"motd": "welcome"}
-    assert json.loads(found["openstack/latest/vendor_data2.json"]) == {"static": {"motd": "welcome"}}
+    drive_files = made({"vendor_data": {"motd": "welcome"}})
+    assert json.loads(drive_files["openstack/latest/vendor_data.json"]) == {"motd": "welcome"}
+    assert json.loads(drive_files["openstack/latest/vendor_data2.json"]) == {"static": {"motd": "welcome"}}
 
 
 @pytest.mark.parametrize("name", ["</name>\x00", "名前", '"\\'])
@@ -197,11 +199,17 @@ def test_any_name_is_written_so_that_json_is_read(name: str) -> None:
 
 def test_devices_with_a_tag_are_listed_since_newton() -> None:
     tagged = msgspec.structs.replace(VIF, mac_address="52:54:00:00:00:02", tag="front")
-    found = made({"tagged_disks": {"/dev/vdb": "scratch"}}, network_info=(VIF, tagged))
+    drive_files = made({"tagged_disks": {"/dev/vdb": "scratch"}}, network_info=(VIF, tagged))
     nic = {"type": "nic", "mac": "52:54:00:00:00:02", "bus": "none", "address": "none", "tags": ["front"]}
     disk = {"type": "disk", "path": "/dev/vdb", "bus": "none", "address": "none", "tags": ["scratch"]}
     assert (
-        meta_data(found)["devices"] == meta_data(found, "2018-08-27")["devices"] == [nic | {"vf_trusted": False}, disk]
+        meta_data(drive_files)["devices"]
+        == meta_data(drive_files, "2018-08-27")["devices"]
+        == [nic | {"vf_trusted": False}, disk]
     )
-    assert meta_data(found, "2017-02-22")["devices"] == meta_data(found, "2016-06-30")["devices"] == [nic, disk]
-    assert "devices" not in meta_data(found, "2015-10-15")
+    assert (
+        meta_data(drive_files, "2017-02-22")["devices"]
+        == meta_data(drive_files, "2016-06-30")["devices"]
+        == [nic, disk]
+    )
+    assert "devices" not in meta_data(drive_files, "2015-10-15")

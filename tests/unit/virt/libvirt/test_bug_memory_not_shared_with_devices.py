@@ -48,8 +48,8 @@ def access(domain: ET.Element) -> list[str | None]:
 
 
 def source(domain: ET.Element) -> tuple[str | None, str | None]:
-    found = [domain.find(f"memoryBacking/{tag}") for tag in ("source", "access")]
-    kind, mode = (None if one is None else (one.get("type") or one.get("mode")) for one in found)
+    elements = [domain.find(f"memoryBacking/{tag}") for tag in ("source", "access")]
+    kind, mode = (None if element is None else (element.get("type") or element.get("mode")) for element in elements)
     return kind, mode
 
 

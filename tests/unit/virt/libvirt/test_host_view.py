@@ -40,10 +40,10 @@ def reader(**options: Any) -> HostReader:
 
 
 def read(machine: str, **options: Any) -> HostFacts:
-    one = reader(**options)
+    host_reader = reader(**options)
     connection = host(machine)
-    one.check(connection)
-    return one.read(connection, ())
+    host_reader.check(connection)
+    return host_reader.read(connection, ())
 
 
 def cells(facts: HostFacts) -> list[str]:
@@ -186,9 +186,9 @@ def test_vgpus_that_there_can_be_and_that_there_are(types: list[str], vgpus: int
     ],
 )  # fmt: skip
 def test_traits(machine: str, has: set[str], lacks: set[str]) -> None:
-    found = set(read(machine).traits)
-    assert has <= found
-    assert not lacks & found
+    traits = set(read(machine).traits)
+    assert has <= traits
+    assert not lacks & traits
 
 
 @pytest.mark.parametrize(
@@ -211,9 +211,9 @@ def test_traits(machine: str, has: set[str], lacks: set[str]) -> None:
     ],
 )
 def test_cpu_info(machine: str, info: tuple[Any, ...]) -> None:
-    found = json.loads(read(machine).capabilities.cpu_info)
-    topology = tuple(found["topology"][key] for key in ("cells", "sockets", "cores", "threads"))
-    assert (found["arch"], found["model"], found["vendor"], topology, found["features"]) == info
+    cpu_info = json.loads(read(machine).capabilities.cpu_info)
+    topology = tuple(cpu_info["topology"][key] for key in ("cells", "sockets", "cores", "threads"))
+    assert (cpu_info["arch"], cpu_info["model"], cpu_info["vendor"], topology, cpu_info["features"]) == info
 
 
 @pytest.mark.parametrize(
@@ -289,28 +289,28 @@ def test_what_other_hosts_may_have_is_only_said(caplog: pytest.LogCaptureFixture
 
 def test_types_of_one_card_do_not_add_up(caplog: pytest.LogCaptureFixture) -> None:
     types = ["nvidia-222", "nvidia-230"]
-    one, connection = reader(devices__enabled_mdev_types=types), host("four-cells")
+    host_reader, connection = reader(devices__enabled_mdev_types=types), host("four-cells")
     for device in connection.devices:
         device.xml = device.xml.replace("<availableInstances>0<", "<availableInstances>8<")
-    one.check(connection)
-    assert one.read(connection, ()).gpus == {"pci_0000_41_00_0": 16}
+    host_reader.check(connection)
+    assert host_reader.read(connection, ()).gpus == {"pci_0000_41_00_0": 16}
     assert caplog.messages == ["[devices] enabled_mdev_types: only nvidia-222 is offered, nvidia-230 is not"]
 
 
 def test_what_is_odd_is_told_once_and_not_in_every_audit(caplog: pytest.LogCaptureFixture) -> None:
 
-    one, connection = reader(pci__device_spec=[QAT]), host("two-sockets")
+    host_reader, connection = reader(pci__device_spec=[QAT]), host("two-sockets")
     connection.capabilities = connection.capabilities.replace('siblings="7,15"', 'siblings="7-"', 1)
     connection.devices[1].xml = "<device><name>odd</name><capability type='pci'/></device>"
-    one.check(connection)
+    host_reader.check(connection)
     for _ in range(3):
-        facts = one.read(connection, ())
+        facts = host_reader.read(connection, ())
     assert [message.partition(": ")[2].count(";") for message in caplog.messages] == [0, 0]
     assert "siblings of cpu 7: '7-'" in caplog.messages[0]
     assert caplog.messages[1].endswith(": odd")
     assert facts.sets.counted == (16, 0)
     connection.capabilities = connection.capabilities.replace('<memory unit="KiB">67108864', "<memory>x", 1)
-    one.read(connection, ())
+    host_reader.read(connection, ())
     assert "memory 'x' KiB of cell 0" in caplog.messages[2]
     assert len(caplog.messages) == 3
 
@@ -381,10 +381,10 @@ def test_guests_that_may_have_encrypted_memory(options: dict[str, Any], most: st
 
 
 def test_features_of_the_models_of_guests() -> None:
-    one = reader(libvirt__cpu_mode="custom", libvirt__cpu_models=["Nehalem"])
+    host_reader = reader(libvirt__cpu_mode="custom", libvirt__cpu_models=["Nehalem"])
     connection = host("desktop")
     connection.models = ["Nehalem", "Haswell"]
-    assert one.model_features(connection, "x86_64") == {"Nehalem": frozenset({"sse2", "avx2"})}
+    assert host_reader.model_features(connection, "x86_64") == {"Nehalem": frozenset({"sse2", "avx2"})}
     assert reader(libvirt__cpu_models=["Nehalem"]).model_features(connection, "x86_64") == {}
     unknown = reader(libvirt__cpu_mode="custom", libvirt__cpu_models=["Pentium9"])
     with pytest.raises(InvalidConfiguration, match=r"cpu_models = Pentium9: libvirt knows no such model for x86_64"):

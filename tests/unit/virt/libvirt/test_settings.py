@@ -19,11 +19,11 @@ HOST = Capabilities(arch="x86_64", supported_instances=(("x86_64", "qemu", "hvm"
 
 
 def conf(**options: Any) -> cfg.ConfigOpts:
-    made = configuration.load([], "test", files=[])
+    loaded_conf = configuration.load([], "test", files=[])
     for name, value in options.items():
         group, _, option = name.rpartition("__")
-        made.set_override(option, value, group=group or None)
-    return made
+        loaded_conf.set_override(option, value, group=group or None)
+    return loaded_conf
 
 
 def settings(*, direct_io: bool = True, **options: Any) -> HostSettings:
@@ -85,10 +85,10 @@ def test_where_libvirt_is(options: dict[str, Any], uri: str) -> None:
 
 
 def test_pins_and_screens() -> None:
-    found = settings(vcpu_pin_set="0-3,^1", libvirt__hw_machine_type=["x86_64=q35"], vnc__enabled=True)
-    assert found.pinned == frozenset({0, 2, 3})
-    assert found.machine_types == {"x86_64": "q35"}
-    assert found.vnc_listen == "127.0.0.1"
+    libvirt_settings = settings(vcpu_pin_set="0-3,^1", libvirt__hw_machine_type=["x86_64=q35"], vnc__enabled=True)
+    assert libvirt_settings.pinned == frozenset({0, 2, 3})
+    assert libvirt_settings.machine_types == {"x86_64": "q35"}
+    assert libvirt_settings.vnc_listen == "127.0.0.1"
     assert settings().vnc_listen is None
 
 
@@ -131,7 +131,7 @@ def test_a_missing_serial_number_of_the_system_is_named(tmp_path: Path) -> None:
 
 
 def test_options_of_every_guest() -> None:
-    made = settings(
+    libvirt_settings = settings(
         libvirt__cpu_model_extra_flags=["PCID", "-mtrr"],
         libvirt__rx_queue_size=512,
         libvirt__tx_queue_size=1024,
@@ -139,8 +139,16 @@ def test_options_of_every_guest() -> None:
         preallocate_images="space",
         pointer_model="ps2mouse",
     )
-    assert (made.cpu_flags, made.rx_queue_size, made.tx_queue_size) == (("pcid", "-mtrr"), 512, 1024)
-    assert (made.discard, made.native_io, made.pointer_model) == ("unmap", True, "ps2mouse")
+    assert (libvirt_settings.cpu_flags, libvirt_settings.rx_queue_size, libvirt_settings.tx_queue_size) == (
+        ("pcid", "-mtrr"),
+        512,
+        1024,
+    )
+    assert (libvirt_settings.discard, libvirt_settings.native_io, libvirt_settings.pointer_model) == (
+        "unmap",
+        True,
+        "ps2mouse",
+    )
     usual = settings()
     assert (usual.cpu_flags, usual.rx_queue_size, usual.discard, usual.native_io) == ((), 0, None, False)
     assert usual.pointer_model == "usbtablet"

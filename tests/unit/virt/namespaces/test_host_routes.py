@@ -53,10 +53,10 @@ def test_addresses_are_read_without_those_of_local_networks() -> None:
     ],
 )
 def test_range_that_has_addresses_of_a_route_is_found(cidr: str, taken: str | None) -> None:
-    found = overlapping(cidr, routes_in(TABLE.splitlines()))
-    assert (None if found is None else found.destination) == taken
+    overlap = overlapping(cidr, routes_in(TABLE.splitlines()))
+    assert (None if overlap is None else overlap.destination) == taken
 
 
 def test_this_host_has_its_own_addresses() -> None:
-    found = overlapping("127.0.0.0/24", routes_of_host())
-    assert str(found) == "the address 127.0.0.1 of this host"
+    overlap = overlapping("127.0.0.0/24", routes_of_host())
+    assert str(overlap) == "the address 127.0.0.1 of this host"

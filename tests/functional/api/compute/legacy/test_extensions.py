@@ -10,9 +10,9 @@ RESOURCES = {route.path.split("/")[2] for route in ROUTES if route.path.startswi
 def test_extensions_are_listed_and_shown_by_their_alias(cloud: Cloud) -> None:
     listed = {extension["alias"]: extension for extension in cloud.get("/v2.1/extensions")["extensions"]}
     assert listed["os-hosts"]["name"] == "Hosts"
-    for alias, one in listed.items():
-        assert set(one) == {"alias", "name", "description", "links", "namespace", "updated"}
-        assert cloud.get(f"/v2.1/extensions/{alias}") == {"extension": one}
+    for alias, listed_extension in listed.items():
+        assert set(listed_extension) == {"alias", "name", "description", "links", "namespace", "updated"}
+        assert cloud.get(f"/v2.1/extensions/{alias}") == {"extension": listed_extension}
     assert cloud.ask("GET", "/v2.1/extensions/unknown")[0] == 404
 
 

@@ -84,7 +84,7 @@ def test_rules_are_of_what_comes_in(cloud: Cloud) -> None:
     assert (ping["from_port"], ping["ip_range"]) == (-1, {"cidr": "0.0.0.0/0"})
     assert cloud.ask("DELETE", f"{GROUPS}/{front['id']}")[0] == 202
     left = cloud.get(f"{GROUPS}/{web}")["security_group"]["rules"]
-    assert of_group["id"] not in [one["id"] for one in left], "it named the group that is gone"
+    assert of_group["id"] not in [left_group["id"] for left_group in left], "it named the group that is gone"
     for each in (security_group_rule, ping):
         assert cloud.ask("DELETE", f"{RULES}/{each['id']}") == (202, None)
     assert cloud.get(f"{GROUPS}/{web}")["security_group"]["rules"] == []
@@ -119,14 +119,14 @@ def test_what_can_be_no_rule_is_refused(cloud: Cloud, wanted: Json, status: int)
 def test_bug_the_range_of_a_rule_loses_its_address(cloud: Cloud) -> None:
     web = group(cloud)["id"]
     for given in ("10.2.3.124/24", "fd00::1/64"):
-        made = rule(cloud, web, ip_protocol="tcp", from_port=1, to_port=1, cidr=given)[1]
-        assert made["security_group_rule"]["ip_range"] == {"cidr": given}
+        created = rule(cloud, web, ip_protocol="tcp", from_port=1, to_port=1, cidr=given)[1]
+        assert created["security_group_rule"]["ip_range"] == {"cidr": given}
 
 
 def test_a_rule_that_there_is_and_ids_that_are_none_are_bad_requests(cloud: Cloud) -> None:
     parent = group(cloud)["id"]
-    wanted = {"ip_protocol": "tcp", "from_port": 22, "to_port": 22}
-    assert [rule(cloud, parent, **wanted)[0] for _ in range(2)] == [200, 400]
+    rule_fields = {"ip_protocol": "tcp", "from_port": 22, "to_port": 22}
+    assert [rule(cloud, parent, **rule_fields)[0] for _ in range(2)] == [200, 400]
     for method, path in (("GET", GROUPS), ("DELETE", GROUPS), ("DELETE", RULES)):
         assert cloud.ask(method, f"{path}/x")[0] == 400
         assert cloud.ask(method, f"{path}/{uuid.uuid4()}")[0] == 404

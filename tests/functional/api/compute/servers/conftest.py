@@ -21,5 +21,5 @@ def neutron(stocked: Cloud, monkeypatch: pytest.MonkeyPatch) -> FakeNeutron:
 def work_with(cloud: Cloud, backend: str) -> None:
     """The API is started anew."""
     cloud.conf.set_override("backend", backend, group="neutron")
-    made = app.make_app(cloud.conf, cloud.readonly, cloud.conductor, cloud.consoles)  # type: ignore[arg-type]
-    cloud.client = falcon.testing.TestClient(made, headers={"Host": "localhost"})
+    wsgi_app = app.make_app(cloud.conf, cloud.readonly, cloud.conductor, cloud.consoles)  # type: ignore[arg-type]
+    cloud.client = falcon.testing.TestClient(wsgi_app, headers={"Host": "localhost"})

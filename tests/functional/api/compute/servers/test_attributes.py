@@ -27,8 +27,12 @@ def test_a_server_is_renamed_and_gets_addresses(stocked: Cloud, server: str) -> 
     status, answer = stocked.ask("PUT", server, body)
     shown = stocked.get(server)["server"]
     assert (status, {*answer["server"]}) == (200, UPDATED)
-    for found in (answer["server"], shown):
-        assert (found["name"], found["accessIPv4"], found["accessIPv6"]) == ("new", "10.0.0.7", "fe80::1")
+    for server_view in (answer["server"], shown):
+        assert (server_view["name"], server_view["accessIPv4"], server_view["accessIPv6"]) == (
+            "new",
+            "10.0.0.7",
+            "fe80::1",
+        )
     assert [server["name"] for server in stocked.get("/v2.1/servers?access_ip_v4=^10[.]")["servers"]] == ["new"]
     assert stocked.get("/v2.1/servers?access_ip_v4=^11[.]")["servers"] == []
     assert stocked.ask("PUT", server, {"server": {"accessIPv4": ""}})[1]["server"]["accessIPv4"] == ""

@@ -44,8 +44,8 @@ def test_the_server_gets_the_records_of_its_kernel_and_ramdisk(stocked: Cloud) -
     ],
 )
 def test_a_kernel_that_cannot_be_used_is_a_bad_request(stocked: Cloud, properties: dict[str, str], why: str) -> None:
-    known = {"KERNEL": stocked.make_image("kernel")["id"], "QUEUED": stocked.make_image("queued", data=None)["id"]}
-    image = stocked.make_image("guest", **{key: known.get(text, text) for key, text in properties.items()})["id"]
+    image_ids = {"KERNEL": stocked.make_image("kernel")["id"], "QUEUED": stocked.make_image("queued", data=None)["id"]}
+    image = stocked.make_image("guest", **{key: image_ids.get(text, text) for key, text in properties.items()})["id"]
     status, answer = create(stocked, image)
     assert (status, why in str(answer)) == (400, True), answer
 

@@ -17,8 +17,8 @@ SERVERS = 40
 @pytest.fixture
 def db(tmp_path: Path) -> Database:
     """Server n of 40 has 10.7.0.n, and fd00::n."""
-    made = fresh(f"sqlite:///{tmp_path}/minova.sqlite")
-    with made.write() as session:
+    database = fresh(f"sqlite:///{tmp_path}/minova.sqlite")
+    with database.write() as session:
         network_id = session.scalars(
             select(models.Network.id).where(models.Network.uuid == network_of(session).uuid)
         ).one()
@@ -42,7 +42,7 @@ def db(tmp_path: Path) -> Database:
             for address in (f"10.7.0.{number}", f"fd00::{number}"):
                 row = {"subnet_id": subnet_id, "address": address, "port_id": 1000 + number}
                 session.execute(insert(models.IpAllocation).values(row))
-    return made
+    return database
 
 
 def found(db: Database, key: str, expression: str, project_id: str | None = None) -> list[str]:

@@ -71,10 +71,10 @@ def test_a_dry_run_says_why_not(stocked: Cloud, dry_run: Callable[..., Any]) -> 
 def test_a_dry_run_asks_as_a_creation_does(stocked: Cloud, dry_run: Callable[..., Any]) -> None:
     dry_run(min_count=1, max_count=2, availability_zone="nova:h9")
     stocked.make_server(min_count=1, max_count=2, availability_zone="nova:h9")
-    (asked,), (made,) = stocked.conductor.previewed, stocked.conductor.requests
-    for field in asked.__struct_fields__:
+    (previewed,), (requested,) = stocked.conductor.previewed, stocked.conductor.requests
+    for field in previewed.__struct_fields__:
         if field not in ("body_hash", "request_uuid"):
-            assert getattr(asked, field) == getattr(made, field)
+            assert getattr(previewed, field) == getattr(requested, field)
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,8 @@ def test_capacity_needs_neither_name_nor_image(stocked: Cloud) -> None:
     body = {"server": {"flavorRef": stocked.server["flavorRef"]}, "os:scheduler_hints": {"query": '["=", 1, 1]'}}
     status, document = stocked.ask("POST", "/v2.1/servers/capacity?limit=9", body)
     assert (status, document["capacity"]["total"], document["capacity"]["limit"]) == (200, 7, 9)
-    (asked,) = stocked.conductor.previewed
-    assert (asked.image, asked.scheduler_hints) == (None, {"query": '["=", 1, 1]'})
+    (previewed,) = stocked.conductor.previewed
+    assert (previewed.image, previewed.scheduler_hints) == (None, {"query": '["=", 1, 1]'})
 
 
 @pytest.mark.parametrize(

@@ -86,8 +86,8 @@ def _fields(image: Any) -> dict[str, Any]:
 def test_more_than_novas_defaults_is_forbidden(stocked: Cloud, files: list[dict[str, str]], why: str) -> None:
     limits = {"injected_files": 5, "injected_file_content_bytes": 10240, "injected_file_path_bytes": 255}
     assert stocked.ask("PUT", "/v2.1/os-quota-sets/admin", {"quota_set": limits})[0] == 200
-    asked = {**stocked.server, "config_drive": True, "personality": files}
-    status, answer = stocked.ask("POST", PATH, {"server": asked})
+    server_body = {**stocked.server, "config_drive": True, "personality": files}
+    status, answer = stocked.ask("POST", PATH, {"server": server_body})
     assert (status, answer["forbidden"]["message"]) == (403, why)
     assert stocked.conductor.requests == []
     stocked.make_server(config_drive=True, personality=[FILE | {"path": "x" * 255, "contents": "YWFh" * 3413}] * 5)
@@ -98,8 +98,8 @@ def test_limits_of_files_are_the_projects(stocked: Cloud) -> None:
     assert stocked.ask("PUT", "/v2.1/os-quota-sets/admin", {"quota_set": limits})[0] == 200
     long = {"path": "/" + "x" * 300, "contents": "YQ=="}
     stocked.make_server(config_drive=True, personality=[long] * 6)
-    asked = {**stocked.server, "config_drive": True, "personality": [FILE]}
-    status, answer = stocked.ask("POST", PATH, {"server": asked})
+    server_body = {**stocked.server, "config_drive": True, "personality": [FILE]}
+    status, answer = stocked.ask("POST", PATH, {"server": server_body})
     assert (status, answer["forbidden"]["message"]) == (403, "Personality file content exceeds maximum 1.")
 
 

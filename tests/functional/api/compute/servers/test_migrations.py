@@ -36,8 +36,8 @@ class World(NamedTuple):
 
     def listed(self, query: str, version: str = "2.104") -> list[str]:
         """The numbers of the migrations, in the order of the answer."""
-        found = self.cloud.get(f"{PATH}{query}", **at(version))["migrations"]
-        return [str(self.uuids.index(each["uuid"])) if "uuid" in each else str(each["id"] - 1) for each in found]
+        listing = self.cloud.get(f"{PATH}{query}", **at(version))["migrations"]
+        return [str(self.uuids.index(each["uuid"])) if "uuid" in each else str(each["id"] - 1) for each in listing]
 
 
 def add(cloud: Cloud, server: str, kind: MigrationType, status: str, hour: int, dest: str) -> str:
@@ -88,8 +88,8 @@ def test_fields_of_each_microversion(world: World) -> None:
 
 
 def test_status_of_a_live_migration_in_progress_is_novas_word(world: World) -> None:
-    found = world.cloud.get(PATH)["migrations"]
-    assert [each["status"] for each in found] == ["running", "confirmed", "migrating"]
+    listing = world.cloud.get(PATH)["migrations"]
+    assert [each["status"] for each in listing] == ["running", "confirmed", "migrating"]
     assert world.listed("?status=running") == ["0"]
     assert world.listed("?status=migrating") == ["2"]
 

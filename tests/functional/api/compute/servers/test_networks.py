@@ -18,8 +18,8 @@ def ask(cloud: Cloud, networks: Any, **more: Any) -> tuple[int, str]:
 
 
 def shown(cloud: Cloud, server: Json) -> Json:
-    found: Json = cloud.get(f"/v2.1/servers/{server['id']}")["server"]["addresses"]
-    return found
+    address_map: Json = cloud.get(f"/v2.1/servers/{server['id']}")["server"]["addresses"]
+    return address_map
 
 
 def test_server_shows_the_addresses_of_its_networks_in_their_order(stocked: Cloud) -> None:
@@ -54,7 +54,7 @@ def test_server_shows_the_addresses_of_its_networks_in_their_order(stocked: Clou
     assert {port["status"] for port in ports} == {"DOWN"}
     stocked.conductor.edit(server["id"], host="h1", vm_state="active", task_state=None)
     of_server = listed(stocked, "port", f"device_id={server['id']}")
-    assert {(one["status"], one["binding:host_id"]) for one in of_server} == {("ACTIVE", "h1")}
+    assert {(port_view["status"], port_view["binding:host_id"]) for port_view in of_server} == {("ACTIVE", "h1")}
 
     # What was made for the server goes with it; the port that was there is free again.
     assert stocked.ask("DELETE", f"/v2.1/servers/{server['id']}")[0] == 204
@@ -68,9 +68,9 @@ def test_tags_of_interfaces_are_kept_for_each_kind(stocked: Cloud) -> None:
     own = port(stocked, blue)
     nics = [{"port": own["id"], "tag": "front"}, {"uuid": blue["id"], "tag": "back"}]
     body = {"server": {**stocked.server, "networks": nics}}
-    status, made = stocked.ask("POST", "/v2.1/servers", body, **at("2.42"))
-    assert status == 202, made
-    path = f"/v2.1/servers/{made['server']['id']}/os-interface"
+    status, created = stocked.ask("POST", "/v2.1/servers", body, **at("2.42"))
+    assert status == 202, created
+    path = f"/v2.1/servers/{created['server']['id']}/os-interface"
     assert [
         interface_attachment["tag"] for interface_attachment in stocked.get(path, **at("2.70"))["interfaceAttachments"]
     ] == ["front", "back"]
@@ -158,11 +158,11 @@ def test_servers_are_found_by_their_addresses(stocked: Cloud) -> None:
     subnet(stocked, blue, "2001:db8:1::/64")
     for name in ("front", "back"):
         stocked.make_server(name)
-    found = {
+    names_by_query = {
         query: [server["name"] for server in stocked.get("/v2.1/servers", query_string=query)["servers"]]
         for query in ("ip=10.1.0.2", "ip=%5E10.1.0.%5B23%5D$", "ip=2001", "ip6=%5E2001:db8:1::3$", "ip6=fe80")
     }
-    assert found == {
+    assert names_by_query == {
         "ip=10.1.0.2": ["front"],
         "ip=%5E10.1.0.%5B23%5D$": ["back", "front"],
         "ip=2001": [],

@@ -28,15 +28,15 @@ def server(stocked: Cloud, neutron: FakeNeutron) -> Json:
         group(TWIN_2, "twin"),
         group(FOREIGN, "foreign", "other"),
     ]
-    made = running(stocked)
+    server_path = running(stocked)
     for net in (NET, OTHER_NET):
-        assert attach(stocked, made, net_id=net)[0] == 200
+        assert attach(stocked, server_path, net_id=net)[0] == 200
     for port in neutron.books.values():
         port["security_groups"] = [WEB]
     neutron.requests = 0
     neutron.lists.clear()
     stocked.conductor.network_changes.clear()
-    return made
+    return server_path
 
 
 def act(cloud: Cloud, server: Json, action: str, **arguments: Any) -> tuple[int, Any]:
@@ -76,7 +76,7 @@ def test_a_list_asks_once_for_all_servers(stocked: Cloud, neutron: FakeNeutron, 
         port["security_groups"] = [WEB]
     neutron.lists.clear()
     shown = stocked.get("/v2.1/servers/detail")["servers"]
-    assert [one.get("security_groups") for one in shown] == [None, *[[{"name": "web"}]] * 4]
+    assert [server_view.get("security_groups") for server_view in shown] == [None, *[[{"name": "web"}]] * 4]
     assert [kind for kind, _ in neutron.lists] == ["ports", "security_groups"]
 
 
@@ -308,14 +308,14 @@ def test_bug_id_of_a_group_was_refused_where_another_group_has_it_as_its_name(
 ) -> None:
     """For new servers."""
     neutron.groups = [group(WEB, "web"), group(DB, WEB)]
-    asked: list[Any] = []
+    neutron_requests: list[Any] = []
 
     def create_servers(ctx: Any, request: Any, **more: Any) -> Any:
-        asked.append(str(request))
+        neutron_requests.append(str(request))
         raise errors.ServiceUnavailable("enough")
 
     monkeypatch.setattr(stocked.conductor, "create_servers", create_servers)
     create = {**stocked.server, "security_groups": [{"name": WEB}]}
     assert stocked.ask("POST", "/v2.1/servers", {"server": create})[0] == 503
-    (text,) = asked
+    (text,) = neutron_requests
     assert (WEB in text, DB in text) == (True, False)

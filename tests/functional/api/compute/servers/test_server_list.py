@@ -59,7 +59,7 @@ def test_filters_find_what_they_name(stocked: Cloud) -> None:
     stocked.conductor.edit(web["id"], vm_state="active", task_state=None, host="h1", node="n1", power_state=1)
     launched = datetime(2026, 1, 31, 12)  # noqa: DTZ001  - as the database keeps times
     stocked.conductor.edit(web["id"], key_name="alice", progress=70, launched_at=launched, config_drive=True)
-    found = {
+    names_by_query = {
         "name=^we": ["web"],
         "name=WEB": ["web"],
         "name=b": ["db", "web"],
@@ -104,7 +104,9 @@ def test_filters_find_what_they_name(stocked: Cloud) -> None:
         "unknown=1": ["db", "web"],
         "locked=perhaps": ["db", "web"],
     }
-    assert {query: names(stocked.get("/v2.1/servers", query_string=query)) for query in found} == found
+    assert {
+        query: names(stocked.get("/v2.1/servers", query_string=query)) for query in names_by_query
+    } == names_by_query
 
 
 def test_bug_no_server_has_a_kernel_or_disks_that_grow(stocked: Cloud) -> None:
@@ -114,7 +116,7 @@ def test_bug_no_server_has_a_kernel_or_disks_that_grow(stocked: Cloud) -> None:
         image = stocked.make_image(name, kernel_id=kernel, ramdisk_id=kernel)["id"]
         stocked.make_server(name, imageRef=image, **{"OS-DCF:diskConfig": "AUTO" if name == "low" else "MANUAL"})
     stocked.make_server("plain")
-    found = {
+    names_by_query = {
         f"kernel_id={kernels[0]}": ["low"],
         f"ramdisk_id=^({kernels[1]}|x)$": ["high"],
         "kernel_id=.": ["high", "low"],
@@ -126,7 +128,9 @@ def test_bug_no_server_has_a_kernel_or_disks_that_grow(stocked: Cloud) -> None:
         "sort_key=ramdisk_id&sort_dir=asc": ["plain", "low", "high"],
         "sort_key=auto_disk_config": ["low", "plain", "high"],
     }
-    assert {query: names(stocked.get("/v2.1/servers", query_string=query)) for query in found} == found
+    assert {
+        query: names(stocked.get("/v2.1/servers", query_string=query)) for query in names_by_query
+    } == names_by_query
 
 
 @pytest.mark.parametrize(
@@ -176,11 +180,11 @@ def test_pages_by_any_key_hold_every_server_once(stocked: Cloud, key: str) -> No
 def test_projects_see_their_own_servers(stocked: Cloud) -> None:
     stocked.make_server("mine")
     theirs = {"headers": {"X-Auth-Token": "bob:theirs"}}
-    made = stocked.make_server("theirs", headers={"X-Auth-Token": "bob:theirs"})
+    their_server = stocked.make_server("theirs", headers={"X-Auth-Token": "bob:theirs"})
     assert names(stocked.get("/v2.1/servers")) == ["mine"]
     assert names(stocked.get("/v2.1/servers", **theirs)) == ["theirs"]
     assert names(stocked.get("/v2.1/servers?all_tenants=1")) == ["theirs", "mine"]
     assert names(stocked.get("/v2.1/theirs/servers")) == ["theirs"]
-    server = stocked.get(f"/v2.1/servers/{made['id']}")["server"]
+    server = stocked.get(f"/v2.1/servers/{their_server['id']}")["server"]
     assert (server["tenant_id"], server["user_id"]) == ("theirs", "bob")
     assert stocked.ask("GET", "/v2.1/another/servers", **theirs)[0] == 400

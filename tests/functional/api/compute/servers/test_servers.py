@@ -33,9 +33,9 @@ def names(page: Any) -> list[str]:
 
 
 def test_a_created_server_has_openstacks_shape(stocked: Cloud) -> None:
-    made = stocked.make_server("web", metadata={"role": "web"})
-    assert made["links"][0]["href"].endswith(f"/v2.1/servers/{made['id']}")
-    server = stocked.get(f"/v2.1/servers/{made['id']}")["server"]
+    created = stocked.make_server("web", metadata={"role": "web"})
+    assert created["links"][0]["href"].endswith(f"/v2.1/servers/{created['id']}")
+    server = stocked.get(f"/v2.1/servers/{created['id']}")["server"]
     assert set(server) == SHAPE
     assert (server["name"], server["status"], server["OS-EXT-STS:task_state"]) == ("web", "BUILD", "scheduling")
     assert server["metadata"] == {"role": "web"}
@@ -92,9 +92,9 @@ def test_a_server_group_is_not_dropped_in_silence(stocked: Cloud, key: str) -> N
 
 
 def test_a_reservation_id_instead_of_a_server(stocked: Cloud) -> None:
-    made = stocked.make_server("web", max_count=3, return_reservation_id=True)
-    assert set(made) == {"reservation_id"}
-    servers = stocked.get("/v2.1/servers/detail", params={"reservation_id": made["reservation_id"]})["servers"]
+    created = stocked.make_server("web", max_count=3, return_reservation_id=True)
+    assert set(created) == {"reservation_id"}
+    servers = stocked.get("/v2.1/servers/detail", params={"reservation_id": created["reservation_id"]})["servers"]
     assert [server["name"] for server in servers] == ["web-3", "web-2", "web-1"]
 
 
@@ -211,8 +211,10 @@ def test_ephemeral_disks_that_a_request_divides_are_handed_on(cloud: Cloud) -> N
     ],
 )
 def test_an_image_that_does_not_fit(stocked: Cloud, image: dict[str, Any], why: str) -> None:
-    made = stocked.make_image("other", **image)
-    status, document = stocked.ask("POST", "/v2.1/servers", {"server": {**stocked.server, "imageRef": made["id"]}})
+    other_image = stocked.make_image("other", **image)
+    status, document = stocked.ask(
+        "POST", "/v2.1/servers", {"server": {**stocked.server, "imageRef": other_image["id"]}}
+    )
     assert status == 400
     assert why in document["badRequest"]["message"]
 
@@ -261,15 +263,15 @@ def test_the_same_uuid_with_another_body_is_a_conflict(stocked: Cloud) -> None:
 
 
 def test_a_fault_is_shown_of_servers_in_error(stocked: Cloud) -> None:
-    made = stocked.make_server()
+    created = stocked.make_server()
     at = datetime(2026, 1, 31, 12)  # noqa: DTZ001
     for message in ("first", "No valid host was found. 1 host: RamFilter removed 1."):
         fault = {"code": 500, "message": message, "details": "", "created_at": at}
-        stocked.conductor.add(models.InstanceFault(instance_uuid=made["id"], **fault))
-    assert "fault" not in stocked.get(f"/v2.1/servers/{made['id']}")["server"]
-    stocked.conductor.edit(made["id"], vm_state="error", task_state=None)
+        stocked.conductor.add(models.InstanceFault(instance_uuid=created["id"], **fault))
+    assert "fault" not in stocked.get(f"/v2.1/servers/{created['id']}")["server"]
+    stocked.conductor.edit(created["id"], vm_state="error", task_state=None)
     for server in (
-        stocked.get(f"/v2.1/servers/{made['id']}")["server"],
+        stocked.get(f"/v2.1/servers/{created['id']}")["server"],
         stocked.get("/v2.1/servers/detail")["servers"][0],
     ):
         assert server["status"] == "ERROR"
@@ -281,12 +283,12 @@ def test_a_fault_is_shown_of_servers_in_error(stocked: Cloud) -> None:
 
 
 def test_a_fault_is_shown_while_a_delete_goes_on(stocked: Cloud) -> None:
-    made = stocked.make_server()
+    created = stocked.make_server()
     fault = {"code": 500, "message": "Host a could not remove the instance yet: busy", "details": ""}
-    stocked.conductor.add(models.InstanceFault(instance_uuid=made["id"], created_at=datetime(2026, 1, 31), **fault))  # noqa: DTZ001
-    stocked.conductor.edit(made["id"], vm_state="active", task_state="deleting")
+    stocked.conductor.add(models.InstanceFault(instance_uuid=created["id"], created_at=datetime(2026, 1, 31), **fault))  # noqa: DTZ001
+    stocked.conductor.edit(created["id"], vm_state="active", task_state="deleting")
     for server in (
-        stocked.get(f"/v2.1/servers/{made['id']}")["server"],
+        stocked.get(f"/v2.1/servers/{created['id']}")["server"],
         stocked.get("/v2.1/servers/detail")["servers"][0],
     ):
         assert (server["status"], server["fault"]["message"]) == ("ACTIVE", fault["message"])
@@ -392,9 +394,9 @@ def test_a_server_in_the_wrong_state_is_a_conflict_with_novas_text(stocked: Clou
 
 @pytest.mark.parametrize(("vm_state", "task_state"), [("stopped", None), ("stopped", "powering-on")])
 def test_a_stopped_server_is_shutoff(stocked: Cloud, vm_state: str, task_state: str | None) -> None:
-    made = stocked.make_server()
-    stocked.conductor.edit(made["id"], vm_state=vm_state, task_state=task_state)
-    server = stocked.ask("GET", f"/v2.1/servers/{made['id']}")[1]["server"]
+    created = stocked.make_server()
+    stocked.conductor.edit(created["id"], vm_state=vm_state, task_state=task_state)
+    server = stocked.ask("GET", f"/v2.1/servers/{created['id']}")[1]["server"]
     assert (server["status"], server["OS-EXT-STS:task_state"]) == ("SHUTOFF", task_state)
     assert "progress" not in server, "as in Nova, which shows it while something may progress"
 

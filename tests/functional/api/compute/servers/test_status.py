@@ -65,7 +65,7 @@ def test_status_progress_and_fault_are_those_of_the_task(busy: Cloud) -> None:
 
 @pytest.mark.parametrize("version", ["2.1", "2.37", "2.38", "2.100"])
 def test_listings_by_status_find_what_novas_find(busy: Cloud, version: str) -> None:
-    found = {
+    names_by_query = {
         "status=REBOOT": {"soft"},
         "status=reboot&status=HARD_REBOOT": {"soft", "hard"},
         "status=PASSWORD": {"secret"},
@@ -88,7 +88,7 @@ def test_listings_by_status_find_what_novas_find(busy: Cloud, version: str) -> N
         "status=DELETED&status=BUILD": {"born"},
         "status=DELETED&status=BUILD&changes-since=2000-01-01T00:00:00Z": {"born", "gone"},
     }
-    assert {query: listed(busy, query, version) for query in found} == found
+    assert {query: listed(busy, query, version) for query in names_by_query} == names_by_query
 
 
 @pytest.mark.parametrize("word", ["HAPPY", "UNKNOWN", "", "HAPPY&status=SAD"])

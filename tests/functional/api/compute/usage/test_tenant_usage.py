@@ -96,14 +96,14 @@ def test_a_period_that_has_not_begun_has_no_hours(stocked: Cloud) -> None:
 
 def test_pages_follow_each_other_since_2_40(stocked: Cloud) -> None:
     expected = sorted(ran(stocked, f"s{number}", began=3) for number in range(3))
-    found, params = [], {**period(2, 1), "limit": "2"}
+    usages, params = [], {**period(2, 1), "limit": "2"}
     page = stocked.get(f"{PATH}/admin", params=params, **at("2.40"))
     while page["tenant_usage"]:
-        found += [server["instance_id"] for server in page["tenant_usage"]["server_usages"]]
+        usages += [server["instance_id"] for server in page["tenant_usage"]["server_usages"]]
         if "tenant_usage_links" not in page:
             break
         page = stocked.get(page["tenant_usage_links"][0]["href"].removeprefix("http://localhost"), **at("2.40"))
-    assert found == expected
+    assert usages == expected
     before = stocked.get(f"{PATH}/admin", params=params)
     assert len(before["tenant_usage"]["server_usages"]) == 3
     assert "tenant_usage_links" not in before

@@ -47,13 +47,19 @@ def test_addresses_that_networks_have_and_use(cloud: Cloud) -> None:
     port(cloud, blue, fixed_ips=[{"subnet_id": front["id"]}])
     port(cloud, blue, fixed_ips=[{"ip_address": "10.1.0.99"}])
     every = cloud.get(f"{ROOT}/network-ip-availabilities")["network_ip_availabilities"]
-    assert [(one["network_name"], one["total_ips"], one["used_ips"]) for one in every] == [
+    assert [
+        (network_usage["network_name"], network_usage["total_ips"], network_usage["used_ips"])
+        for network_usage in every
+    ] == [
         ("blue", 15, 2),
         ("green", 0, 0),
     ]
     shown = cloud.get(f"{ROOT}/network-ip-availabilities/{blue['id']}")["network_ip_availability"]
     assert shown == every[0]
-    assert [(one["cidr"], one["total_ips"], one["used_ips"]) for one in shown["subnet_ip_availability"]] == [
+    assert [
+        (subnet_usage["cidr"], subnet_usage["total_ips"], subnet_usage["used_ips"])
+        for subnet_usage in shown["subnet_ip_availability"]
+    ] == [
         ("10.1.0.0/24", 10, 2),
         ("10.2.0.0/29", 5, 0),
     ]

@@ -156,7 +156,7 @@ def test_rules_that_name_a_group_go_with_it(cloud: Cloud) -> None:
     used = cloud.get("/network/v2.0/quotas/admin/details.json")["quota"]["security_group_rule"]["used"]
     assert cloud.ask("DELETE", f"{GROUPS}/{other['id']}") == (204, None)
     left = cloud.get(f"{GROUPS}/{new_group['id']}")["security_group"]["security_group_rules"]
-    assert [(one["direction"], one["protocol"]) for one in left] == [
+    assert [(group_rule["direction"], group_rule["protocol"]) for group_rule in left] == [
         ("egress", None),
         ("egress", None),
         ("ingress", "tcp"),
@@ -241,13 +241,13 @@ def test_servers_have_the_groups_of_their_ports(stocked: Cloud) -> None:
 
 def test_an_id_of_a_group_wins_over_the_name_of_another(stocked: Cloud) -> None:
     subnet(stocked, network(stocked))
-    wanted = group(stocked, "wanted")
-    group(stocked, wanted["id"])
-    create = {**stocked.server, "security_groups": [{"name": wanted["id"]}]}
+    wanted_group = group(stocked, "wanted")
+    group(stocked, wanted_group["id"])
+    create = {**stocked.server, "security_groups": [{"name": wanted_group["id"]}]}
     status, answer = stocked.ask("POST", "/v2.1/servers", {"server": create})
     assert status == 202, answer
     shown = stocked.get(f"/v2.1/servers/{answer['server']['id']}/os-security-groups")["security_groups"]
-    assert [one["id"] for one in shown] == [wanted["id"]]
+    assert [shown_group["id"] for shown_group in shown] == [wanted_group["id"]]
 
 
 def test_port_has_sixteen_groups_at_most_whichever_way_they_come(stocked: Cloud) -> None:
@@ -303,7 +303,7 @@ def test_rules_of_a_server_have_their_source_and_ports(
 
 
 def test_names_may_end_with_spaces_as_in_neutron(cloud: Cloud) -> None:
-    status, made = cloud.ask("POST", "/network/v2.0/security-groups", {"security_group": {"name": " web "}})
-    assert (status, made["security_group"]["name"]) == (201, " web ")
+    status, created = cloud.ask("POST", "/network/v2.0/security-groups", {"security_group": {"name": " web "}})
+    assert (status, created["security_group"]["name"]) == (201, " web ")
     for name in ("web\n", "a\u0007", " " * 256):
         assert cloud.ask("POST", "/network/v2.0/security-groups", {"security_group": {"name": name}})[0] == 400

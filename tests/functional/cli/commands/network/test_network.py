@@ -6,8 +6,8 @@ JSON = ("-f", "json")
 
 
 def test_networks_subnets_and_ports_from_their_creation_to_their_end(minova: Cli) -> None:
-    made = json_output(minova("network", "create", "blue", "--mtu", "1400", "--share", *JSON))
-    assert (made["name"], made["mtu"], made["shared"], made["provider:network_type"]) == ("blue", 1400, True, "local")
+    blue = json_output(minova("network", "create", "blue", "--mtu", "1400", "--share", *JSON))
+    assert (blue["name"], blue["mtu"], blue["shared"], blue["provider:network_type"]) == ("blue", 1400, True, "local")
     words = ("--gateway", "10.1.0.254", "--dns-nameserver", "9.9.9.9")
     pool = ("--allocation-pool", "start=10.1.0.10,end=10.1.0.20")
     front = json_output(
@@ -15,22 +15,22 @@ def test_networks_subnets_and_ports_from_their_creation_to_their_end(minova: Cli
     )
     assert (front["gateway_ip"], front["allocation_pools"]) == ("10.1.0.254", ["10.1.0.10-10.1.0.20"])
     range_6 = ("--subnet-range", "2001:db8::/64", "--gateway", "none", "--no-dhcp")
-    six = json_output(minova("subnet", "create", "six", "--network", made["id"], "--ip-version", "6", *range_6, *JSON))
+    six = json_output(minova("subnet", "create", "six", "--network", blue["id"], "--ip-version", "6", *range_6, *JSON))
     assert (six["ip_version"], six["gateway_ip"], six["enable_dhcp"]) == (6, None, False)
 
     fixed = ("--fixed-ip", "subnet=front,ip-address=10.1.0.15", "--fixed-ip", "subnet=six")
-    one = json_output(minova("port", "create", "one", "--network", "blue", *fixed, *JSON))
-    assert one["fixed_ips"] == [
+    new_port = json_output(minova("port", "create", "one", "--network", "blue", *fixed, *JSON))
+    assert new_port["fixed_ips"] == [
         f"ip_address='10.1.0.15', subnet_id='{front['id']}'",
         f"ip_address='2001:db8::1', subnet_id='{six['id']}'",
     ]
     succeed(minova("port", "create", "two", "--network", "blue", "--no-fixed-ip", "--mac-address", "02:00:00:00:00:01"))
     rows = json_output(minova("port", "list", "--network", "blue", "--long", *JSON))
-    assert [(row["Name"], row["Network"]) for row in rows] == [("one", made["id"]), ("two", made["id"])]
+    assert [(row["Name"], row["Network"]) for row in rows] == [("one", blue["id"]), ("two", blue["id"])]
     assert json_output(minova("port", "show", "two", *JSON))["mac_address"] == "02:00:00:00:00:01"
     (row,) = json_output(minova("network", "list", "--long", *JSON))
     assert row == {
-        "ID": made["id"],
+        "ID": blue["id"],
         "Name": "blue",
         "Subnets": [front["id"], six["id"]],
         "Status": "ACTIVE",
@@ -174,8 +174,8 @@ def test_bug_rules_of_protocols_of_ipv6_were_rules_of_ipv4(minova: Cli) -> None:
 
 
 def test_security_groups_and_rules_from_their_creation_to_their_end(minova: Cli) -> None:
-    made = json_output(minova("security", "group", "create", "web", "--description", "d", *JSON))
-    assert (made["name"], made["description"], len(made["security_group_rules"])) == ("web", "d", 2)
+    web = json_output(minova("security", "group", "create", "web", "--description", "d", *JSON))
+    assert (web["name"], web["description"], len(web["security_group_rules"])) == ("web", "d", 2)
     rows = json_output(minova("security", "group", "list", *JSON))
     assert sorted(row["Name"] for row in rows) == ["default", "web"]
     words = ("--protocol", "tcp", "--dst-port", "22", "--remote-ip", "10.0.0.0/8")
@@ -191,7 +191,7 @@ def test_security_groups_and_rules_from_their_creation_to_their_end(minova: Cli)
     ]
     assert "Security Group" not in rows[0]
     listing = ("security", "group", "rule", "list")
-    assert {row["Security Group"] for row in json_output(minova(*listing, *JSON))} >= {made["id"]}
+    assert {row["Security Group"] for row in json_output(minova(*listing, *JSON))} >= {web["id"]}
     for filters, protocols in (
         (("--ingress",), ["tcp", "icmp"]),
         (("--egress",), [None, None]),
@@ -202,8 +202,8 @@ def test_security_groups_and_rules_from_their_creation_to_their_end(minova: Cli)
     assert json_output(minova("security", "group", "rule", "show", opened["id"], *JSON))["port_range_max"] == 22
     succeed(minova("network", "create", "blue"))
     secured = ("--security-group", "web", "--allowed-address", "ip-address=10.1.0.0/28")
-    one = json_output(minova("port", "create", "one", "--network", "blue", *secured, *JSON))
-    assert (one["security_groups"], len(one["allowed_address_pairs"])) == ([made["id"]], 1)
+    new_port = json_output(minova("port", "create", "one", "--network", "blue", *secured, *JSON))
+    assert (new_port["security_groups"], len(new_port["allowed_address_pairs"])) == ([web["id"]], 1)
     two = json_output(minova("port", "create", "two", "--network", "blue", "--disable-port-security", *JSON))
     assert (two["port_security_enabled"], two["security_groups"]) == (False, [])
     refused = minova("security", "group", "delete", "web")
@@ -211,6 +211,6 @@ def test_security_groups_and_rules_from_their_creation_to_their_end(minova: Cli)
     succeed(minova("port", "delete", "one"))
     succeed(minova("security", "group", "rule", "delete", opened["id"]))
     succeed(minova("security", "group", "set", "web", "--name", "front"))
-    assert json_output(minova("security", "group", "show", "front", *JSON))["id"] == made["id"]
+    assert json_output(minova("security", "group", "show", "front", *JSON))["id"] == web["id"]
     succeed(minova("security", "group", "delete", "front"))
     assert minova("security", "group", "rule", "create", "default", "--protocol", "elephant").code == 1

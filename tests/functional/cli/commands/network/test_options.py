@@ -70,7 +70,7 @@ def test_filters_of_networks(blue: Cli) -> None:
     vlan = ("--provider-network-type", "vlan", "--provider-physical-network", "physnet1", "--provider-segment", "7")
     succeed(blue("network", "create", "wire", *vlan))
     assert json_output(blue("network", "show", "red", *JSON))["port_security_enabled"] is False
-    for options, found in (
+    for options, expected_names in (
         (("--name", "red"), ["red"]),
         (("--disable",), ["red"]),
         (("--enable",), ["blue", "wire"]),
@@ -80,7 +80,7 @@ def test_filters_of_networks(blue: Cli) -> None:
         (("--status", "DOWN"), []),
         (vlan, ["wire"]),
     ):
-        assert names(blue, "network", "list", *options) == found, options
+        assert names(blue, "network", "list", *options) == expected_names, options
     succeed(blue("network", "set", "red", "--enable-port-security"))
     assert json_output(blue("network", "show", "red", *JSON))["port_security_enabled"]
 
@@ -88,7 +88,7 @@ def test_filters_of_networks(blue: Cli) -> None:
 def test_filters_of_subnets(blue: Cli) -> None:
     six = ("--subnet-range", "fd00::/64", "--gateway", "none", "--no-dhcp", "--service-type", "compute:nova")
     succeed(blue("subnet", "create", "six", "--network", "blue", *six))
-    for options, found in (
+    for options, expected_names in (
         (("--ip-version", "6"), ["six"]),
         (("--dhcp",), ["front"]),
         (("--no-dhcp",), ["six"]),
@@ -97,7 +97,7 @@ def test_filters_of_subnets(blue: Cli) -> None:
         (("--service-type", "compute:nova"), ["six"]),
         (("--name", "front"), ["front"]),
     ):
-        assert names(blue, "subnet", "list", *options) == found, options
+        assert names(blue, "subnet", "list", *options) == expected_names, options
     succeed(blue("subnet", "set", "six", "--service-type", "compute:zone"))
     succeed(blue("subnet", "unset", "six", "--service-type", "compute:nova"))
     assert json_output(blue("subnet", "show", "six", *JSON))["service_types"] == ["compute:zone"]
@@ -113,12 +113,12 @@ def test_filters_of_subnets(blue: Cli) -> None:
 def test_filters_and_options_of_ports(blue: Cli) -> None:
     succeed(blue("security", "group", "create", "web", "--stateful"))
     options = ("--extra-dhcp-option", "name=bootfile-name,value=a,b", "--host", "host1", "--disable")
-    one = blue("port", "create", "one", "--network", "blue", "--security-group", "web", *options, *JSON)
-    shown = json_output(one)
+    new_port = blue("port", "create", "one", "--network", "blue", "--security-group", "web", *options, *JSON)
+    shown = json_output(new_port)
     assert (shown["extra_dhcp_opts"], shown["admin_state_up"]) == (["bootfile-name=a,b"], False)
     address = shown["fixed_ips"][0].split("'")[1]
     succeed(blue("port", "create", "two", "--network", "blue", "--device", "d", "--disable-port-security"))
-    for filters, found in (
+    for filters, expected_names in (
         (("--security-group", "web"), ["one"]),
         (("--host", "host1"), ["one"]),
         (("--device-id", "d"), ["two"]),
@@ -128,7 +128,7 @@ def test_filters_and_options_of_ports(blue: Cli) -> None:
         (("--status", "ACTIVE"), []),
         (("--name", "two"), ["two"]),
     ):
-        assert names(blue, "port", "list", *filters) == found, filters
+        assert names(blue, "port", "list", *filters) == expected_names, filters
     succeed(blue("port", "set", "one", "--extra-dhcp-option", "name=bootfile-name", "--enable"))
     succeed(blue("port", "unset", "one", "--host"))
     shown = json_output(blue("port", "show", "one", *JSON))

@@ -12,20 +12,20 @@ def shown(minova: Cli, *words: str) -> Any:
 
 
 def test_address_groups_from_their_creation_to_their_end(minova: Cli) -> None:
-    made = shown(
+    offices = shown(
         minova, "address", "group", "create", "offices", "--address", "192.0.2.0/24", "--address", "2001:db8::1"
     )
-    assert made["addresses"] == ["192.0.2.0/24", "2001:db8::1/128"]
+    assert offices["addresses"] == ["192.0.2.0/24", "2001:db8::1/128"]
     succeed(minova("address", "group", "set", "offices", "--name", "sites", "--description", "all of them"))
     succeed(minova("address", "group", "set", "sites", "--address", "198.51.100.7"))
     succeed(minova("address", "group", "unset", "sites", "--address", "2001:db8::1"))
-    found = shown(minova, "address", "group", "show", "sites")
-    assert (found["description"], sorted(found["addresses"])) == ("all of them", ["192.0.2.0/24", "198.51.100.7/32"])
-    assert [row["ID"] for row in shown(minova, "address", "group", "list", "--name", "sites")] == [made["id"]]
+    sites = shown(minova, "address", "group", "show", "sites")
+    assert (sites["description"], sorted(sites["addresses"])) == ("all of them", ["192.0.2.0/24", "198.51.100.7/32"])
+    assert [row["ID"] for row in shown(minova, "address", "group", "list", "--name", "sites")] == [offices["id"]]
     assert shown(minova, "address", "group", "list", "--name", "offices") == []
     succeed(minova("security", "group", "create", "web"))
     rule = shown(minova, "security", "group", "rule", "create", "web", "--remote-address-group", "sites")
-    assert rule["remote_address_group_id"] == made["id"]
+    assert rule["remote_address_group_id"] == offices["id"]
     used = minova("address", "group", "delete", "sites")
     assert (used.code, "in use" in used.err) == (1, True)
     succeed(minova("security", "group", "rule", "delete", rule["id"]))
@@ -44,9 +44,9 @@ def test_subnet_pools_from_their_creation_to_their_end(minova: Cli) -> None:
         "--tag",
         "a",
     )
-    made = shown(minova, "subnet", "pool", "create", "campus", *words, "--default", "--share")
-    assert (made["default_prefixlen"], made["min_prefixlen"], made["is_default"]) == (24, 20, True)
-    assert made["tags"] == ["a"]
+    campus = shown(minova, "subnet", "pool", "create", "campus", *words, "--default", "--share")
+    assert (campus["default_prefixlen"], campus["min_prefixlen"], campus["is_default"]) == (24, 20, True)
+    assert campus["tags"] == ["a"]
     succeed(minova("network", "create", "net"))
     first = shown(minova, "subnet", "create", "one", "--network", "net", "--subnet-pool", "campus")
     second = shown(
@@ -55,11 +55,15 @@ def test_subnet_pools_from_their_creation_to_their_end(minova: Cli) -> None:
     third = shown(minova, "subnet", "create", "three", "--network", "net", "--use-default-subnet-pool")
     lengths = [subnet["cidr"].partition("/")[2] for subnet in (first, second, third)]
     assert lengths == ["24", "22", "24"]
-    assert {subnet["subnetpool_id"] for subnet in (first, second, third)} == {made["id"]}
+    assert {subnet["subnetpool_id"] for subnet in (first, second, third)} == {campus["id"]}
     succeed(minova("subnet", "pool", "set", "campus", "--pool-prefix", "10.41.0.0/16", "--tag", "b", "--no-default"))
-    found = shown(minova, "subnet", "pool", "show", "campus")
+    shown_pool = shown(minova, "subnet", "pool", "show", "campus")
     # Ranges side by side become one, as in Neutron.
-    assert (found["prefixes"], found["is_default"], sorted(found["tags"])) == (["10.40.0.0/15"], False, ["a", "b"])
+    assert (shown_pool["prefixes"], shown_pool["is_default"], sorted(shown_pool["tags"])) == (
+        ["10.40.0.0/15"],
+        False,
+        ["a", "b"],
+    )
     succeed(minova("subnet", "pool", "unset", "campus", "--tag", "a"))
     assert shown(minova, "subnet", "pool", "show", "campus")["tags"] == ["b"]
     succeed(minova("subnet", "pool", "set", "campus", "--no-tag"))

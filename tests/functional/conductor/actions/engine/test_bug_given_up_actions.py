@@ -51,16 +51,16 @@ def test_after_its_time_the_host_is_asked_to_cancel_and_nothing_has_ended(
     harness: ConductorHarness, action: ServerAction
 ) -> None:
     uuid = harness.active()
-    asked = asked_on(harness, uuid, action)
+    action_fields = asked_on(harness, uuid, action)
     before = harness.state(uuid)
     let_time_pass(harness, 700)
-    assert (uuid, asked["action_id"]) in harness.hosts["a"].cancellations
+    assert (uuid, action_fields["action_id"]) in harness.hosts["a"].cancellations
     assert (harness.state(uuid), harness.actions(uuid)[-1]) == (before, (action.name, None))
-    text, details = message_of(harness, asked["action_id"])
+    text, details = message_of(harness, action_fields["action_id"])
     assert text == "The host did not report in time. It is asked to cancel the action."
     assert "Host a has given no sign of life" in str(details)
     power_state = power_state_after(action)
-    harness.conductor.action_succeeded(CTX, **asked, power_state=power_state)
+    harness.conductor.action_succeeded(CTX, **action_fields, power_state=power_state)
     vm_state = min(action.vm_states)
     assert harness.state(uuid).startswith(f"{action.after_success(vm_state)}/None")
     assert harness.actions(uuid)[-1] == (action.name, "Success")
@@ -68,9 +68,9 @@ def test_after_its_time_the_host_is_asked_to_cancel_and_nothing_has_ended(
 
 def test_a_cancellation_that_the_host_has_acknowledged_ends_the_action(harness: ConductorHarness) -> None:
     uuid = harness.active()
-    asked: dict[str, Any] = {"instance_uuid": uuid, "action_id": harness.act(uuid, "stop"), "host": "a"}
+    action_fields: dict[str, Any] = {"instance_uuid": uuid, "action_id": harness.act(uuid, "stop"), "host": "a"}
     let_time_pass(harness, 700)
-    harness.conductor.action_failed(CTX, **asked, reason="it did not begin", kind="HostTooSlow", untouched=True)
+    harness.conductor.action_failed(CTX, **action_fields, reason="it did not begin", kind="HostTooSlow", untouched=True)
     assert (harness.state(uuid), harness.task(uuid)) == ("active/None on a", None)
     assert "it did not begin" in harness.fault(uuid)
 
@@ -79,22 +79,22 @@ def test_the_time_counts_from_the_last_sign_of_life(harness: ConductorHarness) -
     """A guest with much memory may need more than action_timeout to start."""
     uuid = harness.active()
     harness.bring_to(uuid, VmState.STOPPED)
-    asked: dict[str, Any] = {"instance_uuid": uuid, "action_id": harness.act(uuid, "start"), "host": "a"}
-    harness.conductor.begin_action(CTX, **asked)
+    action_fields: dict[str, Any] = {"instance_uuid": uuid, "action_id": harness.act(uuid, "start"), "host": "a"}
+    harness.conductor.begin_action(CTX, **action_fields)
     for _ in range(20):
         let_time_pass(harness, 150)
-        harness.conductor.action_progressed(CTX, **asked, task_state="")
+        harness.conductor.action_progressed(CTX, **action_fields, task_state="")
     assert harness.hosts["a"].cancellations == []
-    harness.conductor.action_succeeded(CTX, **asked, power_state=1)
+    harness.conductor.action_succeeded(CTX, **action_fields, power_state=1)
     assert harness.state(uuid) == "active/None on a"
 
 
 def test_nothing_cancels_a_soft_deletion(harness: ConductorHarness) -> None:
     uuid = harness.active()
-    asked = asked_on(harness, uuid, SOFT_DELETE)
+    action_fields = asked_on(harness, uuid, SOFT_DELETE)
     let_time_pass(harness, 700)
     assert harness.hosts["a"].cancellations == []
-    harness.conductor.action_succeeded(CTX, **asked, power_state=4)
+    harness.conductor.action_succeeded(CTX, **action_fields, power_state=4)
     assert harness.state(uuid) == "soft-delete/None on a"
 
 
@@ -104,7 +104,7 @@ def test_nothing_cancels_a_soft_deletion(harness: ConductorHarness) -> None:
 @pytest.mark.parametrize("action", RUN_BY_HOSTS, ids=lambda action: action.kind)
 def test_an_action_waits_for_a_silent_host_and_says_so(harness: ConductorHarness, action: ServerAction) -> None:
     uuid = harness.active()
-    asked = asked_on(harness, uuid, action)
+    action_fields = asked_on(harness, uuid, action)
     before = harness.state(uuid)
     harness.silence("a")
     for _ in range(30):
@@ -113,17 +113,17 @@ def test_an_action_waits_for_a_silent_host_and_says_so(harness: ConductorHarness
     assert harness.state(uuid) == before
     assert harness.hosts["a"].cancellations == []
     assert metrics.ACTIONS_WAITING._value.get() == 1
-    text, details = message_of(harness, asked["action_id"])
+    text, details = message_of(harness, action_fields["action_id"])
     assert text == "The host does not answer. The action waits for it."
     assert details is not None
     assert "Host a is down" in details
     harness.register("a")
     harness.beat("a", "b", "c")
-    harness.conductor.action_progressed(CTX, **asked, task_state="")
-    assert message_of(harness, asked["action_id"]) == (None, None)
-    harness.conductor.action_succeeded(CTX, **asked, power_state=power_state_after(action))
+    harness.conductor.action_progressed(CTX, **action_fields, task_state="")
+    assert message_of(harness, action_fields["action_id"]) == (None, None)
+    harness.conductor.action_succeeded(CTX, **action_fields, power_state=power_state_after(action))
     assert harness.actions(uuid)[-1] == (action.name, "Success")
-    assert message_of(harness, asked["action_id"]) == (None, None)
+    assert message_of(harness, action_fields["action_id"]) == (None, None)
 
 
 def test_a_host_that_is_back_has_the_whole_time_again(harness: ConductorHarness) -> None:
@@ -158,20 +158,20 @@ def test_a_host_that_is_forced_down_ends_the_action(harness: ConductorHarness) -
 def test_a_late_success_is_accepted_while_nothing_has_changed(harness: ConductorHarness, action: ServerAction) -> None:
     """The host was forced down, and was not off."""
     uuid = harness.active()
-    asked = asked_on(harness, uuid, action)
+    action_fields = asked_on(harness, uuid, action)
     harness.force_down("a")
     assert harness.actions(uuid)[-1] == (action.name, "Error")
     for _ in range(2):
-        harness.conductor.action_succeeded(CTX, **asked, power_state=power_state_after(action))
+        harness.conductor.action_succeeded(CTX, **action_fields, power_state=power_state_after(action))
         assert harness.state(uuid).startswith(f"{action.after_success(min(action.vm_states))}/None")
         assert harness.actions(uuid)[-1] == (action.name, "Success")
-    assert message_of(harness, asked["action_id"]) == (None, None)
+    assert message_of(harness, action_fields["action_id"]) == (None, None)
 
 
 @pytest.mark.parametrize("since", ["another action", "a reset", "a deletion", "another host"])
 def test_a_late_success_changes_nothing_once_the_server_has_changed(harness: ConductorHarness, since: str) -> None:
     uuid = harness.active()
-    asked = asked_on(harness, uuid, STOP)
+    action_fields = asked_on(harness, uuid, STOP)
     harness.force_down("a")
     if since == "a reset":
         harness.conductor.reset_server_state(CTX, instance_uuid=uuid, vm_state="active")
@@ -181,9 +181,9 @@ def test_a_late_success_changes_nothing_once_the_server_has_changed(harness: Con
         harness.force_down("a", forced_down=False)
         harness.acted(uuid, "reboot_hard")
     else:
-        asked["host"] = "b"
+        action_fields["host"] = "b"
     before = harness.state(uuid)
-    harness.conductor.action_succeeded(CTX, **asked, power_state=4)
+    harness.conductor.action_succeeded(CTX, **action_fields, power_state=4)
     assert harness.state(uuid) == before
 
 
@@ -200,12 +200,12 @@ def test_an_action_of_a_host_without_a_service_ends(harness: ConductorHarness) -
 @pytest.mark.parametrize("action", RUN_BY_HOSTS, ids=lambda action: action.kind)
 def test_a_compute_whose_hypervisor_is_away_keeps_its_actions(harness: ConductorHarness, action: ServerAction) -> None:
     uuid = harness.active()
-    asked = asked_on(harness, uuid, action)
+    action_fields = asked_on(harness, uuid, action)
     before = harness.state(uuid)
     harness.cannot_work("a")
     harness.tick(harness.conductor, 10)
     assert harness.state(uuid) == before
-    harness.conductor.action_succeeded(CTX, **asked, power_state=power_state_after(action))
+    harness.conductor.action_succeeded(CTX, **action_fields, power_state=power_state_after(action))
     assert harness.actions(uuid)[-1] == (action.name, "Success")
 
 
@@ -243,8 +243,8 @@ def test_ports_that_wait_for_a_new_domain_stay_while_the_old_one_is_kept(
     released = []
     monkeypatch.setattr(Attachments, "release_pending_delete", lambda self, *args: released.append(args))
     for kept in (True, False):
-        asked: dict[str, Any] = {"instance_uuid": uuid, "action_id": harness.act(uuid, "start"), "host": "a"}
-        harness.conductor.action_succeeded(CTX, **asked, power_state=PowerState.RUNNING, kept=kept)
+        action_fields: dict[str, Any] = {"instance_uuid": uuid, "action_id": harness.act(uuid, "start"), "host": "a"}
+        harness.conductor.action_succeeded(CTX, **action_fields, power_state=PowerState.RUNNING, kept=kept)
         assert bool(released) is not kept
         harness.bring_to(uuid, VmState.STOPPED)
 

@@ -27,11 +27,11 @@ def shown(harness: ConductorHarness, uuid: str, action_id: int) -> tuple[str | N
 def test_fault_and_record_of_a_failed_action_have_one_reason(harness: ConductorHarness, action: ServerAction) -> None:
     uuid = harness.active()
     harness.bring_to(uuid, min(action.vm_states))
-    asked = harness.act(uuid, action.kind)
+    action_id = harness.act(uuid, action.kind)
     harness.conductor.action_failed(
-        CTX, instance_uuid=uuid, action_id=asked, host="a", reason="no space", kind="DiskFull", power_state=1
+        CTX, instance_uuid=uuid, action_id=action_id, host="a", reason="no space", kind="DiskFull", power_state=1
     )
-    fault, recorded = shown(harness, uuid, asked)
+    fault, recorded = shown(harness, uuid, action_id)
     assert fault == recorded == f"The server could not be {action.done}. {TEXTS['DiskFull']}"
 
 
@@ -41,11 +41,11 @@ def test_sentences_have_no_internal_name_of_an_action() -> None:
 
 def test_reason_of_the_agent_is_shown_to_users(harness: ConductorHarness) -> None:
     uuid = harness.active()
-    asked = harness.act(uuid, "change_password")
+    action_id = harness.act(uuid, "change_password")
     harness.conductor.action_failed(
         CTX,
         instance_uuid=uuid,
-        action_id=asked,
+        action_id=action_id,
         host="a",
         reason="The guest's agent refuses the password: too short.",
         kind="GuestAgentRefused",
@@ -53,4 +53,4 @@ def test_reason_of_the_agent_is_shown_to_users(harness: ConductorHarness) -> Non
         agent_reason="too short.",
     )
     text = "The server could not be given another password. The agent in the guest refuses it. It says: too short."
-    assert shown(harness, uuid, asked) == (text, text)
+    assert shown(harness, uuid, action_id) == (text, text)

@@ -57,21 +57,21 @@ def test_each_action_begins_and_ends_in_its_states_and_leaves_its_record(
     harness.bring_to(uuid, vm_state := min(action.vm_states))
     held, before = harness.allocated(), len(harness.actions(uuid))
     left = None if action is SHELVE_OFFLOAD else "a"
-    asked = harness.act(uuid, action.kind)
+    action_id = harness.act(uuid, action.kind)
     first = action.progress[0] if action.progress else None
     last = action.steps(first, changes=False)[-1] if action.progress else None
     assert harness.state(uuid) == f"{vm_state}/{first} on a"
-    assert harness.hosts["a"].actions[-1] == (action.kind, uuid, asked)
+    assert harness.hosts["a"].actions[-1] == (action.kind, uuid, action_id)
     for _ in range(2 if action.repeatable else 1):
-        harness.conductor.begin_action(CTX, **report(harness, uuid, asked))
+        harness.conductor.begin_action(CTX, **report(harness, uuid, action_id))
         assert harness.state(uuid) == f"{vm_state}/{last} on a"
     power_state = power_state_after(action)
-    succeed(harness, uuid, asked, power_state)
+    succeed(harness, uuid, action_id, power_state)
     assert harness.state(uuid) == f"{action.after_success(vm_state)}/None on {left}"
     assert harness.instance(uuid).power_state == power_state
     assert (harness.allocated(), harness.task(uuid)) == (held if left else {}, None)
     assert harness.actions(uuid)[before:] == [(action.name, "Success")]
-    assert harness.events(asked) == [(action.event, "a", "Success")]
+    assert harness.events(action_id) == [(action.event, "a", "Success")]
 
 
 @pytest.mark.parametrize("action", RUN_BY_HOSTS, ids=lambda action: action.kind)
@@ -104,10 +104,10 @@ def test_a_server_whose_guest_was_not_touched_is_as_before(harness: ConductorHar
 
 def test_what_may_not_be_done_twice_fails_when_its_host_begins_it_again(harness: ConductorHarness) -> None:
     uuid = harness.active()
-    asked = harness.act(uuid, "trigger_crash_dump")
-    harness.conductor.begin_action(CTX, **report(harness, uuid, asked))
+    action_id = harness.act(uuid, "trigger_crash_dump")
+    harness.conductor.begin_action(CTX, **report(harness, uuid, action_id))
     with pytest.raises(errors.StaleAttempt):
-        harness.conductor.begin_action(CTX, **report(harness, uuid, asked))
+        harness.conductor.begin_action(CTX, **report(harness, uuid, action_id))
     assert harness.actions(uuid)[-1] == ("trigger_crash_dump", "Error")
     assert "does not know whether it was done" in harness.fault(uuid)
     assert (harness.state(uuid), harness.task(uuid)) == ("active/None on a", None)
@@ -115,10 +115,10 @@ def test_what_may_not_be_done_twice_fails_when_its_host_begins_it_again(harness:
 
 def test_a_guest_that_stops_while_it_is_interrupted_does_not_hold_the_action_up(harness: ConductorHarness) -> None:
     uuid = harness.active()
-    asked = harness.act(uuid, "trigger_crash_dump")
-    harness.conductor.begin_action(CTX, **report(harness, uuid, asked))
+    action_id = harness.act(uuid, "trigger_crash_dump")
+    harness.conductor.begin_action(CTX, **report(harness, uuid, action_id))
     harness.report_power(uuid, 4)
-    succeed(harness, uuid, asked, power_state=4)
+    succeed(harness, uuid, action_id, power_state=4)
     assert (harness.state(uuid), harness.task(uuid)) == ("stopped/None on a", None)
     assert ("trigger_crash_dump", "Success") in harness.actions(uuid)
 
@@ -146,12 +146,12 @@ def test_an_action_without_task_states_holds_no_other_up(
 def test_a_host_in_the_middle_of_an_action_learns_whether_it_has_ended(harness: ConductorHarness) -> None:
     uuid = harness.active()
     for kind in ("stop", "trigger_crash_dump"):
-        asked = report(harness, uuid, harness.act(uuid, kind))
+        report_fields = report(harness, uuid, harness.act(uuid, kind))
         for again in (False, True, True):
-            harness.conductor.begin_action(CTX, **asked, again=again)
-        harness.conductor.action_failed(CTX, **asked, reason="no")
+            harness.conductor.begin_action(CTX, **report_fields, again=again)
+        harness.conductor.action_failed(CTX, **report_fields, reason="no")
         with pytest.raises(errors.StaleAttempt):
-            harness.conductor.begin_action(CTX, **asked, again=True)
+            harness.conductor.begin_action(CTX, **report_fields, again=True)
 
 
 # -- a hard reboot may be asked for while others are in progress --------------------------------------------------------
@@ -216,13 +216,13 @@ def test_an_action_on_a_host_that_is_down_is_refused_at_once(harness: ConductorH
 def test_arguments_are_sent_again_by_the_conductor_that_takes_over(harness: ConductorHarness) -> None:
     uuid = harness.active()
     harness.hosts["a"].deaf = True
-    asked = harness.act(uuid, "reboot_hard")
+    action_id = harness.act(uuid, "reboot_hard")
     harness.kill("one")
     harness.hosts["a"].deaf = False
     harness.now += 31
     harness.start("two")
     harness.settle()
-    assert harness.hosts["a"].actions == [("reboot_hard", uuid, asked)]
+    assert harness.hosts["a"].actions == [("reboot_hard", uuid, action_id)]
 
 
 def test_wrong_states_are_refused_and_nothing_is_written(harness: ConductorHarness) -> None:
@@ -358,12 +358,12 @@ def test_a_server_whose_host_is_too_old_is_as_before(harness: ConductorHarness, 
 def test_a_host_that_seems_too_old_later_may_still_report(harness: ConductorHarness) -> None:
     """The first message has reached it."""
     uuid = harness.active()
-    asked = harness.act(uuid, "reboot_hard")
+    action_id = harness.act(uuid, "reboot_hard")
     harness.hosts["a"].old = True
     harness.now += 20
     harness.beat()
     assert harness.state(uuid) == "active/rebooting_hard on a"
-    succeed(harness, uuid, asked, power_state=1)
+    succeed(harness, uuid, action_id, power_state=1)
     assert harness.state(uuid) == "active/None on a"
     assert harness.actions(uuid)[-1] == ("reboot", "Success")
 
@@ -397,15 +397,18 @@ def test_a_host_whose_compute_is_started_again_is_asked_within_seconds(harness: 
     uuid = harness.active()
     harness.scheduler.order = ["b"]
     other = harness.active("b")
-    stops = [harness.act(one, "stop") for one in (uuid, other)]
+    stops = [harness.act(instance_uuid, "stop") for instance_uuid in (uuid, other)]
     harness.tick(harness.conductor, 1)
-    asked = {"a": [("stop", uuid, stops[0])], "b": [("stop", other, stops[1])]}
-    assert {name: harness.hosts[name].actions for name in asked} == asked
+    actions_by_host = {"a": [("stop", uuid, stops[0])], "b": [("stop", other, stops[1])]}
+    assert {name: harness.hosts[name].actions for name in actions_by_host} == actions_by_host
     harness.register("a", harness.start("two"))
     harness.tick(harness.conductor)
-    assert {name: harness.hosts[name].actions for name in asked} == asked
+    assert {name: harness.hosts[name].actions for name in actions_by_host} == actions_by_host
     harness.tick(harness.conductor, LISTENS_AFTER)
-    assert {name: harness.hosts[name].actions for name in asked} == {"a": asked["a"] * 2, "b": asked["b"]}
+    assert {name: harness.hosts[name].actions for name in actions_by_host} == {
+        "a": actions_by_host["a"] * 2,
+        "b": actions_by_host["b"],
+    }
     harness.conductor.action_succeeded(CTX, **report(harness, uuid, stops[0]), power_state=4)
     assert harness.state(uuid) == "stopped/None on a"
 
@@ -500,29 +503,29 @@ def test_a_guest_that_shuts_down_during_an_action_stops_its_server(harness: Cond
 
 def test_password_stands_in_no_row_and_its_host_is_asked_once(harness: ConductorHarness) -> None:
     uuid = harness.active()
-    asked = harness.act(uuid, "change_password")
+    action_id = harness.act(uuid, "change_password")
     assert [sent.admin_password for sent in harness.hosts["a"].arguments] == [PASSWORD]
     with harness.db.read() as session:
         rows = [str(vars(row)) for model in (models.Task, models.InstanceAction) for row in session.query(model)]
     assert not any(PASSWORD in row for row in rows)
     harness.now += 31
     harness.settle()
-    assert harness.hosts["a"].actions == [("change_password", uuid, asked)]
+    assert harness.hosts["a"].actions == [("change_password", uuid, action_id)]
     assert harness.state(uuid) == "active/updating_password on a"
 
 
 def test_password_whose_message_is_lost_is_cancelled_after_a_minute(harness: ConductorHarness) -> None:
     uuid = harness.active()
     harness.hosts["a"].deaf = True
-    asked = harness.act(uuid, "change_password")
+    action_id = harness.act(uuid, "change_password")
     harness.hosts["a"].deaf = False
     for _ in range(4):
         harness.now += 20
         harness.beat()
         harness.tick(harness.conductor)
-    assert (uuid, asked) in harness.hosts["a"].cancellations
+    assert (uuid, action_id) in harness.hosts["a"].cancellations
     assert harness.hosts["a"].arguments == []
-    said = report(harness, uuid, asked)
+    said = report(harness, uuid, action_id)
     harness.conductor.action_failed(CTX, **said, reason="it did not begin", kind="HostTooSlow", untouched=True)
     assert (harness.state(uuid), harness.task(uuid)) == ("active/None on a", None)
     assert harness.actions(uuid)[-1] == ("changePassword", "Error")

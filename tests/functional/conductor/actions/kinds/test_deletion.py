@@ -224,7 +224,7 @@ def test_a_busy_server_can_be_restored_too(
     uuid = harness.active()
     harness.bring_to(uuid, vm_state := min(action.vm_states))
     image = harness.instance(uuid).image_ref
-    asked = harness.act(uuid, action.kind)
+    action_id = harness.act(uuid, action.kind)
     if not able:
         monkeypatch.setattr(Liveness, "present_hosts", lambda self: frozenset())
     harness.delete(uuid)
@@ -232,7 +232,7 @@ def test_a_busy_server_can_be_restored_too(
         assert harness.state(uuid) == f"{vm_state}/soft-deleting on a"
         assert (action.name, "Error") in harness.actions(uuid)
         with pytest.raises(errors.StaleAttempt):
-            harness.conductor.begin_action(CTX, instance_uuid=uuid, action_id=asked, host="a", again=True)
+            harness.conductor.begin_action(CTX, instance_uuid=uuid, action_id=action_id, host="a", again=True)
         done(harness, uuid, 4)
     assert (harness.state(uuid), harness.task(uuid)) == ("soft-delete/None on a", None)
     assert harness.hosts["a"].terminated == []
@@ -243,9 +243,9 @@ def test_a_busy_server_can_be_restored_too(
 
 def test_a_rebuild_that_has_changed_the_guest_keeps_its_image(harness: ConductorHarness) -> None:
     uuid = harness.active()
-    image, asked = harness.instance(uuid).image_ref, harness.act(uuid, REBUILD.kind)
+    image, action_id = harness.instance(uuid).image_ref, harness.act(uuid, REBUILD.kind)
     for again in (False, True):
-        harness.conductor.begin_action(CTX, instance_uuid=uuid, action_id=asked, host="a", again=again)
+        harness.conductor.begin_action(CTX, instance_uuid=uuid, action_id=action_id, host="a", again=again)
     harness.delete(uuid)
     assert harness.state(uuid) == "active/soft-deleting on a"
     assert harness.instance(uuid).image_ref != image

@@ -56,8 +56,8 @@ class Snapshot:
         self.become("active", "saving")
 
     def token(self, **wrong: str) -> str:
-        asked: Any = {"instance_uuid": self.uuid, "image_id": self.image.id, "host": "a", **wrong}
-        return self.harness.conductor.image_upload_token(CTX, **asked)
+        token_request: Any = {"instance_uuid": self.uuid, "image_id": self.image.id, "host": "a", **wrong}
+        return self.harness.conductor.image_upload_token(CTX, **token_request)
 
 
 @pytest.fixture

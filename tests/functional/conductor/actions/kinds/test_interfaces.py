@@ -69,8 +69,8 @@ def test_a_server_gets_interfaces_in_their_order_and_loses_them(harness: Conduct
     for number in (1, 2):
         done(harness, server, attach(harness, server, tag=f"nic{number}"))
     first, second = attached(harness, server)
-    assert [one.fixed_ips[0].ip_address for one in (first, second)] == ["10.99.0.2", "10.99.0.3"]
-    assert [(one.tag, one.device_id, one.device_owner) for one in (first, second)] == [
+    assert [each_port.fixed_ips[0].ip_address for each_port in (first, second)] == ["10.99.0.2", "10.99.0.3"]
+    assert [(each_port.tag, each_port.device_id, each_port.device_owner) for each_port in (first, second)] == [
         ("nic1", server, "compute:nova"),
         ("nic2", server, "compute:nova"),
     ]
@@ -78,7 +78,7 @@ def test_a_server_gets_interfaces_in_their_order_and_loses_them(harness: Conduct
     action = detach(harness, server, first.id)
     assert len(attached(harness, server)) == 2, "the guest has it still"
     done(harness, server, action)
-    assert [one.id for one in attached(harness, server)] == [second.id]
+    assert [each_port.id for each_port in attached(harness, server)] == [second.id]
     assert left(harness) == (1, 1, 1)
     assert [name for name, result in harness.actions(server) if result == "Success"][1:] == [
         "attach_interface",
@@ -131,13 +131,13 @@ def test_late_and_doubled_reports_change_nothing(harness: ConductorHarness, kind
     server = harness.active()
     action = harness.act(server, kind)
     done(harness, server, action)
-    before = [one.id for one in attached(harness, server)]
+    before = [each_port.id for each_port in attached(harness, server)]
     report: dict[str, Any] = {"instance_uuid": server, "action_id": action, "host": "a"}
     harness.conductor.action_succeeded(CTX, **report, power_state=1)
     harness.conductor.action_failed(CTX, **report, reason="late")
     with pytest.raises(errors.StaleAttempt):
         harness.conductor.begin_action(CTX, **report)
-    assert [one.id for one in attached(harness, server)] == before
+    assert [each_port.id for each_port in attached(harness, server)] == before
 
 
 def test_an_interface_that_the_guest_may_have_stays_the_servers(harness: ConductorHarness) -> None:
@@ -157,11 +157,11 @@ def test_a_host_that_is_forced_down_leaves_the_server_its_port(harness: Conducto
     """The guest may have the interface: no other server may have its addresses."""
     server = harness.active()
     harness.act(server, kind)
-    before = [one.id for one in attached(harness, server)]
+    before = [each_port.id for each_port in attached(harness, server)]
     harness.force_down("a")
     assert harness.actions(server)[-1] == (kind, "Error")
     harness.force_down("a", forced_down=False)
-    assert ([one.id for one in attached(harness, server)], harness.task(server)) == (before, None)
+    assert ([each_port.id for each_port in attached(harness, server)], harness.task(server)) == (before, None)
     # What was begun can be ended.
     done(harness, server, detach(harness, server, before[0]))
     assert attached(harness, server) == []
@@ -187,9 +187,9 @@ def test_detachments_that_are_asked_for_together_follow_each_other(harness: Cond
     server = harness.active()
     for _ in range(3):
         done(harness, server, attach(harness, server))
-    first, second, third = [one.id for one in attached(harness, server)]
+    first, second, third = [each_port.id for each_port in attached(harness, server)]
     last = attach(harness, server)
-    numbers = [detach(harness, server, one) for one in (first, second, third)]
+    numbers = [detach(harness, server, port_id) for port_id in (first, second, third)]
     assert detach(harness, server, third) == numbers[-1], "it is asked for already"
     assert sent(harness, server)[-1] == ("attach_interface", last)
     assert [name for name, result in harness.actions(server) if result is None] == ["attach_interface"] + 3 * [
@@ -202,7 +202,7 @@ def test_detachments_that_are_asked_for_together_follow_each_other(harness: Cond
         report(harness, server, number)
         assert len(attached(harness, server)) == remaining
     assert harness.task(server) is None
-    assert ([one.id for one in attached(harness, server)], left(harness)) == ([second], (1, 1, 1))
+    assert ([each_port.id for each_port in attached(harness, server)], left(harness)) == ([second], (1, 1, 1))
     assert harness.actions(server)[-4:] == [
         ("attach_interface", "Error"),
         ("detach_interface", "Success"),
@@ -215,9 +215,9 @@ def test_detachments_that_are_asked_for_together_follow_each_other(harness: Cond
 def test_detachments_that_wait_end_with_what_they_wait_for(harness: ConductorHarness, ended_by: str) -> None:
     server = harness.active()
     done(harness, server, attach(harness, server))
-    (one,) = attached(harness, server)
+    (own_port,) = attached(harness, server)
     attach(harness, server)
-    detach(harness, server, one.id)
+    detach(harness, server, own_port.id)
     if ended_by == "delete":
         harness.delete(server)
         harness.conductor.instance_deleted(CTX, instance_uuid=server, host="a")
@@ -236,8 +236,8 @@ def test_a_detachment_that_waits_for_the_attachment_of_its_port(harness: Conduct
     """The host refuses the attachment: there is nothing left to detach."""
     server = harness.active()
     action = attach(harness, server)
-    (one,) = attached(harness, server)
-    detach(harness, server, one.id)
+    (own_port,) = attached(harness, server)
+    detach(harness, server, own_port.id)
     failed(harness, server, action)
     assert (attached(harness, server), harness.task(server), left(harness)) == ([], None, (0, 0, 0))
     assert harness.actions(server)[-2:] == [("attach_interface", "Error"), ("detach_interface", "Success")]
@@ -276,11 +276,11 @@ def test_an_attachment_that_a_hard_reboot_carries_ends_with_a_reset_of_the_state
 
 @pytest.mark.parametrize("by", ["attachment", "creation"])
 def test_a_port_of_another_device_is_in_use(harness: ConductorHarness, by: str) -> None:
-    made = network_object(harness)
-    router = port(harness, made, device_id="a router", device_owner="network:router_interface")
-    requested_nic = RequestedNic(network_id=made.id, port_id=router.id)
+    new_network = network_object(harness)
+    router = port(harness, new_network, device_id="a router", device_owner="network:router_interface")
+    requested_nic = RequestedNic(network_id=new_network.id, port_id=router.id)
     attempt: Callable[[], object] = {
-        "attachment": lambda: attach(harness, harness.active(), made.id, port_id=router.id),
+        "attachment": lambda: attach(harness, harness.active(), new_network.id, port_id=router.id),
         "creation": lambda: harness.create(requested_networks=(requested_nic,)),
     }[by]
     with pytest.raises(errors.PortInUse):
@@ -300,9 +300,11 @@ def test_a_port_gets_no_more_addresses_than_one_may_have(harness: ConductorHarne
     done(harness, server, attach(harness, server, new_network.id))
 
     def more() -> list[str]:
-        (one,) = attached(harness, server)
-        wanted = [AddressRequest(subnet_id=each.subnet_id, ip_address=each.ip_address) for each in one.fixed_ips]
-        answer = harness.conductor.update_port(CTX, port=one, fixed_ips=(*wanted, AddressRequest()))
+        (own_port,) = attached(harness, server)
+        requested_addresses = [
+            AddressRequest(subnet_id=each.subnet_id, ip_address=each.ip_address) for each in own_port.fixed_ips
+        ]
+        answer = harness.conductor.update_port(CTX, port=own_port, fixed_ips=(*requested_addresses, AddressRequest()))
         return [each.ip_address for each in answer.fixed_ips]
 
     assert more() == ["10.4.0.2", "10.5.0.2"]
@@ -329,7 +331,7 @@ def test_other_actions_wait_but_a_hard_reboot_and_a_deletion(harness: ConductorH
     assert ("detach_interface", "Error") in harness.actions(server)
     with pytest.raises(errors.StaleAttempt):
         done(harness, server, action)
-    assert [one.id for one in attached(harness, server)] == [kept.id]
+    assert [each_port.id for each_port in attached(harness, server)] == [kept.id]
     detach(harness, server, kept.id)
     harness.delete(server)
     harness.conductor.instance_deleted(CTX, instance_uuid=server, host="a")
@@ -441,11 +443,11 @@ def test_a_port_that_is_deleted_never_comes_back(harness: ConductorHarness, ende
     ((vif,),) = harness.conductor.interfaces_of_host(CTX, host="a").values()
     assert (vif.port_id, vif.pending_delete) == (own.id, True)
     if ended_by == "host":
-        known = {"instance_uuid": server, "mac_address": own.mac_address}
-        harness.conductor.interface_detached(CTX, **known, host="b")
+        interface = {"instance_uuid": server, "mac_address": own.mac_address}
+        harness.conductor.interface_detached(CTX, **interface, host="b")
         assert left(harness) == (1, 1, 1)
         for _ in range(2):
-            harness.conductor.interface_detached(CTX, **known, host="a")
+            harness.conductor.interface_detached(CTX, **interface, host="a")
     elif ended_by == "server":
         harness.delete(server)
         harness.conductor.instance_deleted(CTX, instance_uuid=server, host="a")
@@ -478,7 +480,7 @@ def test_a_port_that_is_deleted_while_another_one_is_attached_goes_after_it(harn
     done(harness, server, action)
     harness.settle()
     done(harness, server, harness.action_id(server))
-    assert ([one.id for one in attached(harness, server)], left(harness)) == ([other.id], (1, 1, 1))
+    assert ([each_port.id for each_port in attached(harness, server)], left(harness)) == ([other.id], (1, 1, 1))
 
 
 def test_a_detachment_in_progress_becomes_the_deletion_that_is_asked_for(harness: ConductorHarness) -> None:
@@ -510,12 +512,12 @@ def test_another_conductor_continues(harness: ConductorHarness) -> None:
     server = harness.active()
     action = attach(harness, server)
     harness.kill("one")
-    asked = len(harness.hosts["a"].actions)
+    count_before = len(harness.hosts["a"].actions)
     harness.now += 31
     second = harness.start("two")
     harness.settle()
-    assert harness.hosts["a"].actions[asked:], "its host is asked again"
-    assert {one for _, _, one in harness.hosts["a"].actions[asked:]} == {action}
+    assert harness.hosts["a"].actions[count_before:], "its host is asked again"
+    assert {sent_action for _, _, sent_action in harness.hosts["a"].actions[count_before:]} == {action}
     report: dict[str, Any] = {"instance_uuid": server, "action_id": action, "host": "a"}
     second.action_succeeded(CTX, **report, power_state=1)
     assert len(attached(harness, server)) == 1

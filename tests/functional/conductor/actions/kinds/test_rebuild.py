@@ -37,20 +37,20 @@ def test_a_rebuild_goes_through_novas_states(harness: ConductorHarness, before: 
     harness.bring_to(uuid, before)
     held = harness.allocated()
     files = [{"path": "/a", "contents": "YQ=="}]
-    asked = report(harness, uuid, ask(harness, uuid, files=files, admin_password="p"))
+    report_fields = report(harness, uuid, ask(harness, uuid, files=files, admin_password="p"))
     assert harness.state(uuid) == f"{before}/rebuilding on a"
     assert shown(harness, uuid) == AFTER
     sent, received = harness.hosts["a"].instances[-1], harness.hosts["a"].arguments[-1]
     assert (sent.image and sent.image.name, sent.display_name) == ("new", "renamed")
     assert (received.admin_password, [*received.injected_files]) == ("p", [GuestFile(path="/a", contents="YQ==")])
-    harness.conductor.begin_action(CTX, **asked)
+    harness.conductor.begin_action(CTX, **report_fields)
     assert harness.state(uuid) == f"{before}/rebuild_block_device_mapping on a"
     for _ in range(2):
-        harness.conductor.begin_action(CTX, **asked, again=True)
+        harness.conductor.begin_action(CTX, **report_fields, again=True)
         assert harness.state(uuid) == f"{before}/rebuild_spawning on a"
     launched = harness.instance(uuid).launched_at
     harness.now += 5
-    succeed(harness, uuid, asked["action_id"], power_state=1)
+    succeed(harness, uuid, report_fields["action_id"], power_state=1)
     after = VmState.STOPPED if before is VmState.STOPPED else VmState.ACTIVE
     assert harness.state(uuid) == f"{after}/None on a"
     assert harness.instance(uuid).launched_at > launched  # type: ignore[operator]
@@ -73,9 +73,9 @@ def test_before_the_disks_are_touched_a_failure_leaves_all_as_before(harness: Co
         arguments={"image": {"id": NEW}, "changes": {"display_name": "x"}},
     )
     if how != "too old":
-        asked = report(harness, uuid, harness.action_id(uuid))
-        harness.conductor.begin_action(CTX, **asked)
-        fail(harness, asked, how)
+        report_fields = report(harness, uuid, harness.action_id(uuid))
+        harness.conductor.begin_action(CTX, **report_fields)
+        fail(harness, report_fields, how)
     assert harness.state(uuid) == "active/None on a"
     assert shown(harness, uuid) == before
     assert harness.fault(uuid)
@@ -85,10 +85,10 @@ def test_before_the_disks_are_touched_a_failure_leaves_all_as_before(harness: Co
 def test_once_the_disks_are_touched_a_failure_is_an_error(harness: ConductorHarness, how: str) -> None:
     """A report and a host that was forced down are alike, also where the host has begun again: its old disk may be gone."""
     uuid = harness.active()
-    asked = report(harness, uuid, ask(harness, uuid))
+    report_fields = report(harness, uuid, ask(harness, uuid))
     for again in (False, True, False):
-        harness.conductor.begin_action(CTX, **asked, again=again)
-    fail(harness, asked, how)
+        harness.conductor.begin_action(CTX, **report_fields, again=again)
+    fail(harness, report_fields, how)
     assert harness.state(uuid) == "error/None on a"
     assert shown(harness, uuid) == AFTER
     assert harness.fault(uuid)
@@ -104,26 +104,26 @@ def test_a_reset_puts_the_old_image_back_while_the_disks_are_as_before(
 ) -> None:
     uuid = harness.active()
     before = shown(harness, uuid)
-    asked = report(harness, uuid, ask(harness, uuid))
-    harness.conductor.begin_action(CTX, **asked)
+    report_fields = report(harness, uuid, ask(harness, uuid))
+    harness.conductor.begin_action(CTX, **report_fields)
     if changed:
-        harness.conductor.begin_action(CTX, **asked, again=True)
+        harness.conductor.begin_action(CTX, **report_fields, again=True)
     harness.conductor.reset_server_state(CTX, instance_uuid=uuid, vm_state=vm_state)
     assert harness.state(uuid) == f"{vm_state}/None on a"
     assert shown(harness, uuid) == (AFTER if changed else before)
     with pytest.raises(errors.StaleAttempt):
-        harness.conductor.begin_action(CTX, **asked, again=True)
+        harness.conductor.begin_action(CTX, **report_fields, again=True)
 
 
 @pytest.mark.parametrize("kind", ["rebuild", "reboot_soft"])
 def test_a_host_that_goes_on_after_a_wait_gets_its_whole_time_again(harness: ConductorHarness, kind: str) -> None:
     """A host that begins anew, after each of its crashes perhaps, does not."""
     uuid = harness.active()
-    asked = report(harness, uuid, ask(harness, uuid) if kind == "rebuild" else harness.act(uuid, kind))
+    report_fields = report(harness, uuid, ask(harness, uuid) if kind == "rebuild" else harness.act(uuid, kind))
     deadlines = []
     for again in (False, False, True):
         harness.now += 50
-        harness.conductor.begin_action(CTX, **asked, again=again)
+        harness.conductor.begin_action(CTX, **report_fields, again=again)
         task = harness.task(uuid)
         assert task is not None
         deadlines.append(task.deadline)
@@ -135,14 +135,14 @@ def test_a_host_that_goes_on_after_a_wait_gets_its_whole_time_again(harness: Con
 def test_a_rebuilt_guest_chooses_its_hardware_anew(harness: ConductorHarness, end: str) -> None:
     uuid, chosen = harness.active(), ChosenHardware(machine_type="pc-q35-7.2")
     harness.conductor.record_hardware(CTX, host="a", chosen={uuid: chosen})
-    asked = report(harness, uuid, ask(harness, uuid))
-    harness.conductor.begin_action(CTX, **asked)
+    report_fields = report(harness, uuid, ask(harness, uuid))
+    harness.conductor.begin_action(CTX, **report_fields)
     if end != "before the disks change":
-        harness.conductor.begin_action(CTX, **asked, again=True)
+        harness.conductor.begin_action(CTX, **report_fields, again=True)
     if end == "done":
-        succeed(harness, uuid, asked["action_id"], power_state=1)
+        succeed(harness, uuid, report_fields["action_id"], power_state=1)
     else:
-        fail(harness, asked, "report")
+        fail(harness, report_fields, "report")
     kept = chosen.recorded.items() <= harness.instance(uuid).system_metadata.items()
     assert kept == (end == "before the disks change")
     assert (MACHINE_TYPE in harness.instance(uuid).system_metadata) == kept
@@ -153,13 +153,13 @@ def test_bug_hardware_of_a_rebuilt_guest_was_unknown_until_the_next_audit(harnes
     uuid = harness.active()
     former, chosen = ChosenHardware(machine_type="pc-q35-7.2"), ChosenHardware(machine_type="pc-i440fx-7.2", uefi=True)
     harness.conductor.record_hardware(CTX, host="a", chosen={uuid: former})
-    asked = report(harness, uuid, ask(harness, uuid))
-    harness.conductor.begin_action(CTX, **asked)
-    harness.conductor.action_succeeded(CTX, **asked, power_state=1, hardware=chosen)
+    report_fields = report(harness, uuid, ask(harness, uuid))
+    harness.conductor.begin_action(CTX, **report_fields)
+    harness.conductor.action_succeeded(CTX, **report_fields, power_state=1, hardware=chosen)
     assert chosen.recorded.items() <= harness.instance(uuid).system_metadata.items()
     # Of an action that chooses none.
-    asked = report(harness, uuid, harness.act(uuid, "reboot_hard"))
-    harness.conductor.action_succeeded(CTX, **asked, power_state=1, hardware=former)
+    report_fields = report(harness, uuid, harness.act(uuid, "reboot_hard"))
+    harness.conductor.action_succeeded(CTX, **report_fields, power_state=1, hardware=former)
     assert chosen.recorded.items() <= harness.instance(uuid).system_metadata.items()
 
 

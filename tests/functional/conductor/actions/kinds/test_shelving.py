@@ -51,10 +51,10 @@ def upload(harness: ConductorHarness, image: Image) -> None:
 def shelve(harness: ConductorHarness, uuid: str, host: str = "a") -> int:
     """Up to where the offload begins, or to the end where there is none; answers the id of the offload's record, or of the shelve's."""
     action_id = harness.act(uuid, "shelve")
-    asked = report(harness, uuid, action_id, host)
-    harness.conductor.begin_action(CTX, **asked)
-    harness.conductor.action_progressed(CTX, **asked, task_state="shelving_image_pending_upload")
-    harness.conductor.action_progressed(CTX, **asked, task_state="shelving_image_uploading")
+    report_fields = report(harness, uuid, action_id, host)
+    harness.conductor.begin_action(CTX, **report_fields)
+    harness.conductor.action_progressed(CTX, **report_fields, task_state="shelving_image_pending_upload")
+    harness.conductor.action_progressed(CTX, **report_fields, task_state="shelving_image_uploading")
     with harness.db.read() as session:
         task = session.scalar(select(models.Task).where(models.Task.instance_uuid == uuid))
         assert task is not None
@@ -98,13 +98,13 @@ def test_bug_offload_that_has_waited_removes_the_disk_of_a_server_without_an_ima
 ) -> None:
     """Its host was down, or had begun and was about to remove the disk, when the owner deleted the image."""
     uuid = harness.active()
-    asked = report(harness, uuid, shelve(harness, uuid), "a")
+    report_fields = report(harness, uuid, shelve(harness, uuid), "a")
     assert harness.state(uuid) == "shelved/shelving_offloading on a"
     if again:
-        harness.conductor.begin_action(CTX, **asked)
+        harness.conductor.begin_action(CTX, **report_fields)
     delete_image(harness, image_id(harness, uuid))
     with pytest.raises(errors.StaleAttempt):
-        harness.conductor.begin_action(CTX, **asked, again=again)
+        harness.conductor.begin_action(CTX, **report_fields, again=again)
     assert (harness.state(uuid), harness.task(uuid)) == ("shelved/None on a", None)
     assert harness.actions(uuid)[-1] == ("shelveOffload", "Error")
     assert "cannot be found" in harness.fault(uuid) or "deleted" in harness.fault(uuid)
@@ -112,12 +112,12 @@ def test_bug_offload_that_has_waited_removes_the_disk_of_a_server_without_an_ima
 
 def test_the_host_of_an_offload_may_ask_for_the_image(harness: ConductorHarness) -> None:
     uuid = harness.active()
-    asked = {"instance_uuid": uuid, "image_id": "", "host": "a"}
+    token_request = {"instance_uuid": uuid, "image_id": "", "host": "a"}
     shelve(harness, uuid)
-    asked["image_id"] = image_id(harness, uuid)
-    assert harness.conductor.image_token(CTX, **asked)
+    token_request["image_id"] = image_id(harness, uuid)
+    assert harness.conductor.image_token(CTX, **token_request)
     with pytest.raises(errors.StaleAttempt):
-        harness.conductor.image_token(CTX, **asked | {"host": "b"})
+        harness.conductor.image_token(CTX, **token_request | {"host": "b"})
 
 
 def test_a_shelved_server_leaves_its_host_and_gets_another_one(harness: ConductorHarness) -> None:
@@ -125,24 +125,24 @@ def test_a_shelved_server_leaves_its_host_and_gets_another_one(harness: Conducto
     taken, counted = harness.used("a"), servers_counted(harness)
     assert counted["instances"] == 1
     assert binding(harness, uuid) == ("a", "ACTIVE")
-    asked = harness.act(uuid, "shelve")
+    shelve_id = harness.act(uuid, "shelve")
     assert harness.state(uuid) == "active/shelving on a"
     for step in ("shelving_image_pending_upload", "shelving_image_uploading"):
-        harness.conductor.action_progressed(CTX, **report(harness, uuid, asked), task_state=step)
+        harness.conductor.action_progressed(CTX, **report(harness, uuid, shelve_id), task_state=step)
         assert harness.state(uuid) == f"active/{step} on a"
     harness.upload(uuid)
-    succeed(harness, uuid, asked)
+    succeed(harness, uuid, shelve_id)
     # At once, and by the same request: no moment in which it is idle on its host.
     assert harness.state(uuid) == "shelved/shelving_offloading on a"
     later = harness.action_id(uuid)
     harness.settle()
     assert harness.hosts["a"].actions[-1] == ("shelve_offload", uuid, later)
     with harness.db.read() as session:
-        first, row = (session.get_one(models.InstanceAction, one) for one in (asked, later))
+        first, row = (session.get_one(models.InstanceAction, number) for number in (shelve_id, later))
         assert (row.action, row.request_id) == ("shelveOffload", first.request_id)
         assert (row.user_id, row.project_id) == ("alice", "demo")
     with pytest.raises(errors.StaleAttempt):
-        harness.conductor.begin_action(CTX, **report(harness, uuid, asked))
+        harness.conductor.begin_action(CTX, **report(harness, uuid, shelve_id))
     succeed(harness, uuid, later)
     assert harness.state(uuid) == "shelved_offloaded/None on None"
     assert (harness.allocated(), harness.instance(uuid).node, harness.instance(uuid).power_state) == ({}, None, 4)

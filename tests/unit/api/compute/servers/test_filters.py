@@ -60,8 +60,8 @@ MEANINGS: list[tuple[dict[str, str], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("query", "meaning"), MEANINGS)
 def test_what_a_query_means(query: dict[str, str], meaning: dict[str, Any]) -> None:
-    found = ask(query)
-    assert {key: getattr(found, key) for key in meaning} == meaning
+    server_filter = ask(query)
+    assert {key: getattr(server_filter, key) for key in meaning} == meaning
 
 
 NOTHING = [

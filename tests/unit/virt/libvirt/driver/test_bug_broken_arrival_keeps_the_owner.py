@@ -49,8 +49,8 @@ def test_disks_of_an_arrival_that_fails_are_of_the_new_host(tmp_path: Path) -> N
     folder = disks.folder(UUID)
     folder.mkdir()
     (folder / "disk").write_bytes(b"precious")
-    made = DiskOwner(host="one", attempt=1, disk=disk_owner.inode(folder / "disk"), formats={"disk": "qcow2"})
-    (folder / disk_owner.OWNER).write_bytes(msgspec.json.encode(made))
+    owner = DiskOwner(host="one", attempt=1, disk=disk_owner.inode(folder / "disk"), formats={"disk": "qcow2"})
+    (folder / disk_owner.OWNER).write_bytes(msgspec.json.encode(owner))
     with pytest.raises(HypervisorUnavailable):
         Two(disks).arrive(INSTANCE, 2)
     assert disks.take_over(UUID, "one", 3), "an evacuation to the former host keeps them"

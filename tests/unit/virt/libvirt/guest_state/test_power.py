@@ -16,13 +16,13 @@ _OTHER = ("VIR_DOMAIN_SHUTDOWN_", "VIR_DOMAIN_PMSUSPENDED_DISK_UNKNOWN")
 
 
 def reasons() -> list[tuple[str, int, int]]:
-    found = []
+    cases = []
     for state in _STATES:
         prefix = f"VIR_DOMAIN_{state}_"
         names = [name for name in dir(libvirt) if name.startswith(prefix) and not name.startswith(_OTHER)]
-        found += [(name, getattr(libvirt, f"VIR_DOMAIN_{state}"), getattr(libvirt, name)) for name in names]
-    assert len(found) >= 40
-    return found
+        cases += [(name, getattr(libvirt, f"VIR_DOMAIN_{state}"), getattr(libvirt, name)) for name in names]
+    assert len(cases) >= 40
+    return cases
 
 
 class Domain:

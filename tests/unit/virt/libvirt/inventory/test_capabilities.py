@@ -36,15 +36,15 @@ TWO_CELLS = """\
 
 
 def test_what_can_run_here_each_said_once() -> None:
-    found = capabilities.parse(TWO_CELLS)
-    assert found.supported_instances == (
+    parsed = capabilities.parse(TWO_CELLS)
+    assert parsed.supported_instances == (
         ("i686", "qemu", "hvm"),
         ("i686", "kvm", "hvm"),
         ("x86_64", "qemu", "hvm"),
         ("x86_64", "kvm", "hvm"),
     )
-    assert found.supports("kvm")
-    assert not found.supports("lxc")
+    assert parsed.supports("kvm")
+    assert not parsed.supports("lxc")
 
 
 def test_machine_types_of_a_kind_of_guests() -> None:
@@ -55,10 +55,10 @@ def test_machine_types_of_a_kind_of_guests() -> None:
       <guest><os_type>hvm</os_type><arch name='s390x'><domain type='qemu'/></arch></guest>
       <guest><os_type>xen</os_type><arch name='i686'><machine>xenpv</machine><domain type='xen'/></arch></guest>
     </capabilities>"""
-    found = capabilities.parse(guests)
-    assert found.machines_of("qemu") == {"x86_64": {"pc", "pc-i440fx-7.2"}, "s390x": set()}
-    assert found.machines_of("kvm") == {"x86_64": {"pc", "pc-i440fx-7.2", "microvm"}}
-    assert found.machines_of("xen") == {}
+    parsed = capabilities.parse(guests)
+    assert parsed.machines_of("qemu") == {"x86_64": {"pc", "pc-i440fx-7.2"}, "s390x": set()}
+    assert parsed.machines_of("kvm") == {"x86_64": {"pc", "pc-i440fx-7.2", "microvm"}}
+    assert parsed.machines_of("xen") == {}
 
 
 def test_cpu_info_is_novas_json() -> None:
@@ -74,11 +74,11 @@ def test_cpu_info_is_novas_json() -> None:
 def test_cpus_that_are_offline_are_no_guests() -> None:
     """libvirt writes nothing but the number of such a CPU."""
     gone = TWO_CELLS.replace("<cpu id='2' siblings='2-3'/>", "<cpu id='2'/>").replace("siblings='2-3'", "siblings='3'")
-    found = capabilities.parse(gone)
-    assert found.cpus == {0, 1, 3, 4, 5}
-    assert found.numa_topology is not None
-    assert found.numa_topology.cells[1].cpuset == found.numa_topology.cells[1].pcpuset == {3}
-    assert found.odd == ()
+    parsed = capabilities.parse(gone)
+    assert parsed.cpus == {0, 1, 3, 4, 5}
+    assert parsed.numa_topology is not None
+    assert parsed.numa_topology.cells[1].cpuset == parsed.numa_topology.cells[1].pcpuset == {3}
+    assert parsed.odd == ()
 
 
 def test_where_no_cpu_tells_its_siblings_all_are_online() -> None:
@@ -87,10 +87,10 @@ def test_where_no_cpu_tells_its_siblings_all_are_online() -> None:
 
 
 def test_numa_cells_with_siblings_and_pages() -> None:
-    found = capabilities.parse(TWO_CELLS)
-    assert found.cpus == frozenset(range(6))
+    parsed = capabilities.parse(TWO_CELLS)
+    assert parsed.cpus == frozenset(range(6))
     everything = frozenset({0, 1, 4, 5})
-    assert found.numa_topology == NUMATopology(
+    assert parsed.numa_topology == NUMATopology(
         (
             NUMACell(
                 id=0,
@@ -113,9 +113,9 @@ def test_numa_cells_with_siblings_and_pages() -> None:
 
 
 def test_a_cell_whose_cpus_are_on_two_sockets_has_none() -> None:
-    found = capabilities.parse(TWO_CELLS.replace("<cpu id='1' socket_id='0'", "<cpu id='1' socket_id='1'"))
-    assert found.numa_topology is not None
-    assert [cell.socket for cell in found.numa_topology.cells] == [None, None]
+    parsed = capabilities.parse(TWO_CELLS.replace("<cpu id='1' socket_id='0'", "<cpu id='1' socket_id='1'"))
+    assert parsed.numa_topology is not None
+    assert [cell.socket for cell in parsed.numa_topology.cells] == [None, None]
 
 
 def test_only_the_cpus_set_apart_for_guests_are_in_the_cells() -> None:
@@ -128,8 +128,8 @@ def test_only_the_cpus_set_apart_for_guests_are_in_the_cells() -> None:
 
 
 def test_a_host_that_tells_little_is_a_host_still() -> None:
-    found = capabilities.parse("<capabilities><host/></capabilities>")
-    assert found == capabilities.Capabilities(arch="", odd=("the host has no cpu",))
+    parsed = capabilities.parse("<capabilities><host/></capabilities>")
+    assert parsed == capabilities.Capabilities(arch="", odd=("the host has no cpu",))
 
 
 @pytest.mark.parametrize(
@@ -149,17 +149,17 @@ def test_a_host_that_tells_little_is_a_host_still() -> None:
 )
 def test_what_is_odd_is_named_and_all_else_is_read(good: str, bad: str, odd: str) -> None:
     assert good in TWO_CELLS
-    found = capabilities.parse(TWO_CELLS.replace(good, bad))
-    assert odd in found.odd
-    assert found.numa_topology is not None
-    assert found.numa_topology.cells[0].memory == 8192
-    assert len(found.supported_instances) == 4
-    assert "Cascadelake-Server" in found.cpu_info
+    parsed = capabilities.parse(TWO_CELLS.replace(good, bad))
+    assert odd in parsed.odd
+    assert parsed.numa_topology is not None
+    assert parsed.numa_topology.cells[0].memory == 8192
+    assert len(parsed.supported_instances) == 4
+    assert "Cascadelake-Server" in parsed.cpu_info
 
 
 def test_units_are_heeded() -> None:
-    found = capabilities.parse(TWO_CELLS.replace("unit='KiB'>4194304", "unit='MiB'>4096"))
-    assert found == capabilities.parse(TWO_CELLS)
+    parsed = capabilities.parse(TWO_CELLS.replace("unit='KiB'>4194304", "unit='MiB'>4096"))
+    assert parsed == capabilities.parse(TWO_CELLS)
 
 
 def test_the_features_of_the_model_are_in_cpu_info() -> None:

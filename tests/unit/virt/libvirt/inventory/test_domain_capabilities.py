@@ -47,16 +47,16 @@ def test_all_that_one_of_the_machines_offers() -> None:
 def test_firmware_without_secure_boot() -> None:
     text = "<domainCapabilities><os supported='yes'><loader supported='yes'>{}</loader></os></domainCapabilities>"
     names = ("OVMF_CODE_4M.ms.fd", "OVMF_CODE_4M.secboot.fd", "OVMF_CODE_4M.snakeoil.fd", "OVMF_CODE_4M.fd", "OVMF.fd")
-    found = parse([text.format("".join(f"<value>/usr/share/OVMF/{name}</value>" for name in names))])
-    assert found.loader == "/usr/share/OVMF/OVMF_CODE_4M.fd"
+    parsed = parse([text.format("".join(f"<value>/usr/share/OVMF/{name}</value>" for name in names))])
+    assert parsed.loader == "/usr/share/OVMF/OVMF_CODE_4M.fd"
     assert parse([text.format("<value>/usr/share/OVMF/OVMF_CODE.secboot.fd</value>")]).loader is None
 
 
 def test_encryption_of_memory() -> None:
     sev = "<cbitpos>47</cbitpos><reducedPhysBits>1</reducedPhysBits>"
     text = "<domainCapabilities><features><sev supported='{}'>{}</sev></features></domainCapabilities>"
-    known = text.format("yes", f"{sev}<maxGuests>15</maxGuests><maxESGuests>100</maxESGuests>")
-    assert parse([PC, known]).encryption == MemoryEncryption(cbitpos=47, reduced_bits=1, contexts=15)
+    with_sev = text.format("yes", f"{sev}<maxGuests>15</maxGuests><maxESGuests>100</maxESGuests>")
+    assert parse([PC, with_sev]).encryption == MemoryEncryption(cbitpos=47, reduced_bits=1, contexts=15)
     assert parse([text.format("yes", sev)]).encryption == MemoryEncryption(cbitpos=47, reduced_bits=1)
     assert parse([text.format("no", sev)]).encryption is None
     assert parse([text.format("yes", "")]).encryption is None

@@ -21,29 +21,29 @@ def pci(name: str, bus: int, slot: int, function: int, ids: str, more: str = "")
 
 
 def test_a_network_card_with_virtual_functions() -> None:
-    found = parse(
+    parsed = parse(
         [
             NET.format(name="ens1", parent="pf"),
             pci("vf", 10, 2, 1, "8086:154c", VF_CAP + "<numa node='1'/>"),
             pci("pf", 10, 0, 0, "8086:1572", PF_CAP + "<numa node='1'/>"),
         ]
     )
-    (pf, name), (vf, vf_name) = found.devices
+    (pf, name), (vf, vf_name) = parsed.devices
     assert (pf.address, pf.dev_type, pf.numa_node, pf.parent_addr, name) == ("0000:0a:00.0", "type-PF", 1, None, "ens1")
     assert (vf.address, vf.dev_type, vf.parent_addr, vf_name) == ("0000:0a:02.1", "type-VF", "0000:0a:00.0", None)
     assert (vf.vendor_id, vf.product_id, vf.label) == ("8086", "154c", "label_8086_154c")
 
 
 def test_a_gpu_with_mediated_devices_and_no_numa() -> None:
-    found = parse([pci("gpu", 59, 0, 0, "10de:1eb8", MDEV + "<numa node='-1'/>")])
-    assert found.mdev_types == {"gpu": {"nvidia-222": 16, "nvidia-223": 8}}
-    ((gpu, _),) = found.devices
+    parsed = parse([pci("gpu", 59, 0, 0, "10de:1eb8", MDEV + "<numa node='-1'/>")])
+    assert parsed.mdev_types == {"gpu": {"nvidia-222": 16, "nvidia-223": 8}}
+    ((gpu, _),) = parsed.devices
     assert (gpu.dev_type, gpu.numa_node) == ("type-PCI", None)
 
 
 def test_mediated_devices_that_were_made_count_beside_those_that_may_be() -> None:
-    made = "<device><name>mdev_1</name><parent>gpu</parent><capability type='mdev'><type id='nvidia-222'/></capability></device>"
-    assert parse([made, pci("gpu", 59, 0, 0, "10de:1eb8", MDEV)]).mdev_types == {
+    mdev_xml = "<device><name>mdev_1</name><parent>gpu</parent><capability type='mdev'><type id='nvidia-222'/></capability></device>"
+    assert parse([mdev_xml, pci("gpu", 59, 0, 0, "10de:1eb8", MDEV)]).mdev_types == {
         "gpu": {"nvidia-222": 17, "nvidia-223": 8}
     }
 
@@ -58,8 +58,8 @@ def test_what_says_too_little_is_left_out_and_named() -> None:
     odd = "<device><name>odd</name><capability type='pci'><domain>0</domain></capability></device>"
     mdev = "<device><name>half</name><capability type='mdev'/></device>"
     others = ["<device><name>computer</name></device>", "<device>"]
-    found = parse([odd, pci("gpu", 59, 0, 0, "10de:1eb8"), mdev, *others])
-    assert found.odd[:2] == ["odd", "half"]
-    assert found.odd[2].startswith("a device whose XML cannot be read (")
-    assert len(found.odd) == 3
-    assert [device.address for device, _ in found.devices] == ["0000:3b:00.0"]
+    parsed = parse([odd, pci("gpu", 59, 0, 0, "10de:1eb8"), mdev, *others])
+    assert parsed.odd[:2] == ["odd", "half"]
+    assert parsed.odd[2].startswith("a device whose XML cannot be read (")
+    assert len(parsed.odd) == 3
+    assert [device.address for device, _ in parsed.devices] == ["0000:3b:00.0"]

@@ -7,8 +7,8 @@ SMT = NUMATopology((NUMACell(id=0, memory=1, siblings=(frozenset({0, 1}),)),))
 
 
 def test_features_have_standard_names_or_none() -> None:
-    found = set(traits_of("x86_64", ["vmx", "avx512-vnni", "sse4.2", "nonsense"], None)) - set(ALWAYS)
-    assert found == {
+    traits = set(traits_of("x86_64", ["vmx", "avx512-vnni", "sse4.2", "nonsense"], None)) - set(ALWAYS)
+    assert traits == {
         "HW_ARCH_X86_64",
         "HW_CPU_X86_VMX",
         "HW_CPU_X86_INTEL_VMX",

@@ -34,9 +34,9 @@ def rules(**values: Any) -> list[Row]:
     root = ET.fromstring(filter_xml(vif))
     assert (root.get("name"), root.findtext("uuid")) == (filter_name(PORT), PORT)
     every = sorted(root.findall("rule"), key=lambda rule: int(rule.get("priority", "")))
-    found = [(str(rule.get("action")), str(rule.get("direction")), rule[0].tag, dict(rule[0].attrib)) for rule in every]
-    assert found[: len(TAGGED)] == TAGGED, "no frame with a VLAN tag passes, whatever the port"
-    return found[len(TAGGED) :]
+    rows = [(str(rule.get("action")), str(rule.get("direction")), rule[0].tag, dict(rule[0].attrib)) for rule in every]
+    assert rows[: len(TAGGED)] == TAGGED, "no frame with a VLAN tag passes, whatever the port"
+    return rows[len(TAGGED) :]
 
 
 # What QEMU sends in the name of a guest that has just arrived.
@@ -95,8 +95,8 @@ def test_pairs_allow_more_and_no_security_allows_all() -> None:
 def test_bug_pair_of_all_addresses_sends_as_no_host() -> None:
     """From 0.0.0.0 to 0.0.0.0 a guest reached services of its host."""
     pairs = (AddressPair(ip_address="0.0.0.0/0"), AddressPair(ip_address="::/0"))
-    found = rules(network_type="local", allowed_address_pairs=pairs)
-    sent = [row for row in found if row[1:3] == ("out", "ip") and "srcipaddr" in row[3]]
+    rows = rules(network_type="local", allowed_address_pairs=pairs)
+    sent = [row for row in rows if row[1:3] == ("out", "ip") and "srcipaddr" in row[3]]
     dropped = [f"{row[3]['srcipaddr']}/{row[3]['srcipmask']}" for row in sent if row[0] == "drop"]
     assert dropped == ["0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3"]
     # A guest asks for its address before that, and sends from all others after it.
@@ -106,10 +106,10 @@ def test_bug_pair_of_all_addresses_sends_as_no_host() -> None:
 
 def test_ipv6_is_for_ports_that_have_such_an_address() -> None:
     six = (VifAddress(subnet_id="6", ip_address="fd00::5"),)
-    found = rules(addresses=six)
-    assert ("drop", "out", "ipv6", {"protocol": "icmpv6", "type": "134"}) in found
-    assert ("drop", "out", "ipv6", {"protocol": "udp", "srcportstart": "547", "dstportstart": "546"}) in found
-    sources = [row[3]["srcipaddr"] for row in found if row[0] == "accept" and row[2] == "ipv6"]
+    rows = rules(addresses=six)
+    assert ("drop", "out", "ipv6", {"protocol": "icmpv6", "type": "134"}) in rows
+    assert ("drop", "out", "ipv6", {"protocol": "udp", "srcportstart": "547", "dstportstart": "546"}) in rows
+    sources = [row[3]["srcipaddr"] for row in rows if row[0] == "accept" and row[2] == "ipv6"]
     assert sources == [link_local(MAC), "::", "fd00::5"]
     assert link_local(MAC) == "fe80::f816:3eff:fe00:f"
 
@@ -143,19 +143,19 @@ def test_ipv6_is_for_ports_that_have_such_an_address() -> None:
     ],
 )
 def test_rules_of_groups(rule: VifRule, expected: list[tuple[str, str, dict[str, str]]]) -> None:
-    without, found = rules(rules=()), rules(rules=(rule,))
-    assert [row[1:] for row in found if row not in without] == expected
-    assert found[-2:] == [("drop", "inout", "all", {}), ("drop", "inout", "all-ipv6", {})]
+    without, rows = rules(rules=()), rules(rules=(rule,))
+    assert [row[1:] for row in rows if row not in without] == expected
+    assert rows[-2:] == [("drop", "inout", "all", {}), ("drop", "inout", "all-ipv6", {})]
 
 
 def test_ipv6_rules_and_discovery() -> None:
     six = (VifAddress(subnet_id="6", ip_address="fd00::5"),)
     rule = VifRule(direction=INGRESS, ip_version=6, protocol="tcp", port_min=22, port_max=22, remotes=("fd00::/64",))
-    found = rules(addresses=six, rules=(rule,))
+    rows = rules(addresses=six, rules=(rule,))
     remote = {"srcipaddr": "fd00::", "srcipmask": "64"}
     ports = {"state": "NEW,ESTABLISHED", "dstportstart": "22", "dstportend": "22"}
-    assert ("accept", "in", "tcp-ipv6", ports | remote) in found
-    assert ("accept", "in", "icmpv6", {"type": "135"}) in found
+    assert ("accept", "in", "tcp-ipv6", ports | remote) in rows
+    assert ("accept", "in", "icmpv6", {"type": "135"}) in rows
 
 
 def test_local_guest_reaches_dhcp_dns_metadata_and_a_ping_of_its_gateway_whatever_its_groups_say() -> None:
@@ -170,8 +170,8 @@ def test_local_guest_reaches_dhcp_dns_metadata_and_a_ping_of_its_gateway_whateve
         ("accept", "out", "tcp", {**state, "dstipaddr": "169.254.169.254", "dstportstart": "80"}),
         ("accept", "in", "tcp", {"state": "ESTABLISHED", "srcipaddr": "169.254.169.254", "srcportstart": "80"}),
     ]
-    found = rules(network_type="local", port_security_enabled=False)
-    assert found == [("accept", "out", "all", {"state": "ESTABLISHED,RELATED"}), *gateway]
+    rows = rules(network_type="local", port_security_enabled=False)
+    assert rows == [("accept", "out", "all", {"state": "ESTABLISHED,RELATED"}), *gateway]
     secured = rules(network_type="local", rules=())
     assert [row for row in secured if row in gateway] == gateway
     assert secured[-2:] == [("drop", "inout", "all", {}), ("drop", "inout", "all-ipv6", {})]
@@ -186,7 +186,7 @@ def test_guest_reaches_a_server_without_gateway_whatever_its_groups_say(kind: st
         VifSubnet(id="4", cidr="10.1.0.0/24"),
         VifSubnet(id="6", cidr="fd00::/64", ipv6_mode="slaac"),
     )
-    found = rules(network_type=kind, rules=(), subnets=subnets)
+    rows = rules(network_type=kind, rules=(), subnets=subnets)
     new = {"state": "NEW,ESTABLISHED"}
     for row in (
         ("accept", "in", "udp", {**new, "srcportstart": "67", "dstportstart": "68"}),
@@ -195,7 +195,7 @@ def test_guest_reaches_a_server_without_gateway_whatever_its_groups_say(kind: st
         ("accept", "out", "tcp", {**new, "dstipaddr": "169.254.169.254", "dstportstart": "80"}),
         ("accept", "out", "udp-ipv6", {**new, "srcportstart": "546", "dstportstart": "547"}),
     ):
-        assert row in found
+        assert row in rows
     closed = tuple(msgspec.structs.replace(each, enable_dhcp=False) for each in subnets)
     shut = [row for row in rules(network_type=kind, rules=(), subnets=closed) if "169.254.169.254" in row[3].values()]
     assert shut == []

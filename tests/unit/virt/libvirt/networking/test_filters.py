@@ -135,13 +135,15 @@ UNNAMED = VifRule(direction="egress", ip_version=6, protocol="200")
 
 
 def test_protocols_that_libvirt_does_not_know_are_known_by_sets() -> None:
-    host, made = Host(), list[Collection[int]]()
-    PortFilters(made.append).define(host, [msgspec.structs.replace(vif("one"), addresses=BOTH, rules=(GRE, UNNAMED))])
-    assert made == [{47, 200}]
+    host, port_sets = Host(), list[Collection[int]]()
+    PortFilters(port_sets.append).define(
+        host, [msgspec.structs.replace(vif("one"), addresses=BOTH, rules=(GRE, UNNAMED))]
+    )
+    assert port_sets == [{47, 200}]
     (xml,) = host.defined
     rules = ET.fromstring(xml).findall("rule")
-    found = [(rule.get("direction"), each.tag, each.attrib) for rule in rules for each in rule if each.get("ipset")]
-    assert found == [
+    set_rules = [(rule.get("direction"), each.tag, each.attrib) for rule in rules for each in rule if each.get("ipset")]
+    assert set_rules == [
         ("in", "all", {"state": "NEW,ESTABLISHED", "ipset": "minova-protocol-47-4", "ipsetflags": "src,src"}),
         ("out", "all-ipv6", {"ipset": "minova-protocol-200-6", "ipsetflags": "src,src"}),
     ]
@@ -176,10 +178,10 @@ def with_gre(port_id: str) -> Vif:
 
 
 def test_bug_filters_of_all_guests_waited_for_the_sets_of_one() -> None:
-    asked, answer = threading.Event(), threading.Event()
+    request_sent, answer = threading.Event(), threading.Event()
 
     def make(numbers: Collection[int]) -> None:
-        asked.set()
+        request_sent.set()
         answer.wait(20)
 
     host, filters = Host(), PortFilters(make)
@@ -187,7 +189,7 @@ def test_bug_filters_of_all_guests_waited_for_the_sets_of_one() -> None:
     other = threading.Thread(target=filters.define, args=(host, [vif("other")]), daemon=True)
     slow.start()
     try:
-        assert asked.wait(20)
+        assert request_sent.wait(20)
         other.start()
         other.join(10)
         assert [named(xml) for xml in host.defined] == [filter_name("other")]
@@ -215,18 +217,18 @@ def test_bug_guest_that_was_off_did_not_start_without_a_set_that_was_destroyed()
     """libvirt accepts the filter of a guest that is off, and looks for the set when the guest starts. So each start makes its sets; new
     members of groups make none.
     """
-    made: list[Collection[int]] = []
-    host, filters = Host(), PortFilters(made.append)
+    port_sets: list[Collection[int]] = []
+    host, filters = Host(), PortFilters(port_sets.append)
     for _ in range(2):
         filters.define(host, [with_gre("one")])
     filters.refresh_members(host, [members(3, "10.9.0.7/32")])
-    assert made == [{47}, {47}]
+    assert port_sets == [{47}, {47}]
     # They may be gone if libvirt refuses a filter.
     host.refused = ("minova-port-one",)
     assert list(filters.refresh_members(host, [members(4, "10.9.0.8/32")])) == ["one"]
     host.refused = ()
     assert filters.refresh_members(host, [members(5, "10.9.0.9/32")]) == {}
-    assert made == [{47}, {47}, {47}]
+    assert port_sets == [{47}, {47}, {47}]
 
 
 def test_bug_start_without_the_helper_took_the_rules_of_other_guests() -> None:
@@ -247,10 +249,10 @@ def test_bug_start_without_the_helper_took_the_rules_of_other_guests() -> None:
 
 
 def test_bug_a_helper_that_does_not_answer_was_asked_for_each_port() -> None:
-    asked: list[Collection[int]] = []
+    port_sets: list[Collection[int]] = []
 
     def refuse(numbers: Collection[int]) -> None:
-        asked.append(numbers)
+        port_sets.append(numbers)
         raise HypervisorError("minova-network-helper does not answer")
 
     host, filters = Host(), PortFilters(refuse)
@@ -259,6 +261,6 @@ def test_bug_a_helper_that_does_not_answer_was_asked_for_each_port() -> None:
     filters.await_guest(vifs)
     host.listAllDomains = list  # type: ignore[attr-defined]
     assert filters.refresh(host, vifs, lambda _: True) == {}
-    assert (len(asked), len(host.defined)) == (1, 3)
+    assert (len(port_sets), len(host.defined)) == (1, 3)
     assert filters.refresh_members(host, [members(3, "10.9.0.7/32")]) == {}
-    assert (len(asked), len(host.defined)) == (2, 6)
+    assert (len(port_sets), len(host.defined)) == (2, 6)

@@ -86,9 +86,13 @@ class Libvirt:
         if flags == LIVE:
             self.asked += 1
             if self.lets_go is not None and self.asked >= self.lets_go:
-                self.live = [one for one in self.live if str(mac.get("address")) not in one]
+                self.live = [
+                    interface_xml for interface_xml in self.live if str(mac.get("address")) not in interface_xml
+                ]
         else:
-            self.defined = [one for one in self.defined if str(mac.get("address")) not in one]
+            self.defined = [
+                interface_xml for interface_xml in self.defined if str(mac.get("address")) not in interface_xml
+            ]
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds

@@ -28,8 +28,10 @@ def disks(tmp_path: Path) -> Disks:
     folder = tmp_path / UUID
     folder.mkdir()
     (folder / "disk").write_bytes(b"precious")
-    made = DiskOwner(host="one", attempt=1, disk=disk_owner.inode(folder / "disk"), formats={"disk": "qcow2"})
-    (folder / disk_owner.OWNER).write_bytes(msgspec.json.encode(made))
+    disk_owner_note = DiskOwner(
+        host="one", attempt=1, disk=disk_owner.inode(folder / "disk"), formats={"disk": "qcow2"}
+    )
+    (folder / disk_owner.OWNER).write_bytes(msgspec.json.encode(disk_owner_note))
     return Disks(tmp_path)
 
 

@@ -28,14 +28,14 @@ def server(host: str | None = "new", attempt: int = ATTEMPT) -> Instance:
 
 def record(disks: Disks, host: str = "old", attempt: int = ATTEMPT, taken_from: FormerOwner | None = None) -> None:
     folder = disks.folder(UUID)
-    made = DiskOwner(
+    disk_owner_note = DiskOwner(
         host=host,
         attempt=attempt,
         disk=disk_owner.inode(folder / "disk"),
         formats={"disk": "raw"},
         taken_from=taken_from,
     )
-    (folder / disk_owner.OWNER).write_bytes(msgspec.json.encode(made))
+    (folder / disk_owner.OWNER).write_bytes(msgspec.json.encode(disk_owner_note))
 
 
 @pytest.fixture

@@ -31,10 +31,10 @@ def test_a_further_disk_is_as_the_root_disk_and_gets_no_new_secret(
     tmp_path: Path, instance: Instance, root_key: str | None, asked: list[bool]
 ) -> None:
     """A guest of an earlier release has plain disks alone: a secret would say that they are encrypted."""
-    made: list[bool] = []
+    make_flags: list[bool] = []
 
     def passphrase(instance_uuid: str, *, make: bool, **_: object) -> str:
-        made.append(make)
+        make_flags.append(make)
         return KEY
 
     disks = Disks(tmp_path, passphrase_of=passphrase)
@@ -43,7 +43,7 @@ def test_a_further_disk_is_as_the_root_disk_and_gets_no_new_secret(
         owner.write(DiskOwner(host="one", attempt=1, formats={"disk": "qcow2"}))
     disk_images.empty(folder / "disk", 1 << 20, lambda part, size: None, root_key)
     assert disks.passphrase_beside(instance) == (KEY if asked else None)
-    assert made == asked
+    assert make_flags == asked
 
 
 def test_no_disk_ends_plain_for_want_of_a_passphrase(tmp_path: Path) -> None:

@@ -24,15 +24,15 @@ FORMATS = {"disk": "qcow2", "disk.swap": "raw"}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / UUID
-    made.mkdir()
-    (made / "disk").write_bytes(b"x")
-    return made
+    guest_folder = tmp_path / UUID
+    guest_folder.mkdir()
+    (guest_folder / "disk").write_bytes(b"x")
+    return guest_folder
 
 
 def write(folder: Path, **fields: object) -> None:
-    known: dict[str, object] = {"host": "hv1", "attempt": 1, "disk": inode(folder / "disk"), "formats": FORMATS}
-    (folder / OWNER).write_bytes(msgspec.json.encode(known | fields))
+    owner_fields: dict[str, object] = {"host": "hv1", "attempt": 1, "disk": inode(folder / "disk"), "formats": FORMATS}
+    (folder / OWNER).write_bytes(msgspec.json.encode(owner_fields | fields))
 
 
 def test_formats_are_read_back(folder: Path) -> None:

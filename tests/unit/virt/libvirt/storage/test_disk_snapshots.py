@@ -86,12 +86,12 @@ class Idle:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / UUID
-    made.mkdir()
-    image(made / ROOT_DISK, "4M")
-    entry = DiskOwner(host="one", attempt=1, disk=inode(made / ROOT_DISK), formats={ROOT_DISK: QCOW2})
-    (made / OWNER).write_bytes(msgspec.json.encode(entry))
-    return made
+    guest_folder = tmp_path / UUID
+    guest_folder.mkdir()
+    image(guest_folder / ROOT_DISK, "4M")
+    entry = DiskOwner(host="one", attempt=1, disk=inode(guest_folder / ROOT_DISK), formats={ROOT_DISK: QCOW2})
+    (guest_folder / OWNER).write_bytes(msgspec.json.encode(entry))
+    return guest_folder
 
 
 def image(path: Path, *size: str, backing: Path | None = None) -> None:

@@ -22,8 +22,8 @@ RUNNING = """<domain><devices>
 def test_the_root_disk_is_as_the_rescue_disk_on_the_next_place() -> None:
     disk = ET.fromstring(disk_beside(RUNNING, RESCUE, ROOT))
     assert {child.tag for child in disk} == {"driver", "source", "target", "iotune"}
-    found = {tag: disk.find(tag) for tag in ("driver", "source", "target")}
-    assert {tag: child.attrib for tag, child in found.items() if child is not None} == {
+    element_by_tag = {tag: disk.find(tag) for tag in ("driver", "source", "target")}
+    assert {tag: child.attrib for tag, child in element_by_tag.items() if child is not None} == {
         "driver": {"name": "qemu", "type": "raw", "cache": "none"},
         "source": {"file": "/i/u/disk"},
         "target": {"dev": "vdc", "bus": "virtio"},

@@ -173,8 +173,8 @@ def test_an_iommu_on_the_machine_that_has_one(
     domain = xml_of(settings, flavor=flavor(viommu_model=model))
     assert attribute(domain, "os/type", "machine") == "q35"
     assert attribute(domain, "devices/iommu", "model") == made
-    found = domain.find("devices/iommu/driver")
-    assert (None if found is None else found.attrib) == driver
+    iommu_driver = domain.find("devices/iommu/driver")
+    assert (None if iommu_driver is None else iommu_driver.attrib) == driver
     assert (domain.find("features/ioapic") is not None) == (made == "intel")
 
 

@@ -31,15 +31,15 @@ QEMU = HostSettings(host="hv1", arch="x86_64", virt_type="qemu", machines=MACHIN
 
 def xml_of(settings: HostSettings = QEMU, properties: dict[str, str] | None = None, **more: Any) -> ET.Element:
     image = Image(id="i", properties=properties or {})
-    known: dict[str, Any] = {"uuid": UUID, "display_name": "web", "flavor": FLAVOR, "image": image}
-    instance = Instance(**known | more)
+    instance_fields: dict[str, Any] = {"uuid": UUID, "display_name": "web", "flavor": FLAVOR, "image": image}
+    instance = Instance(**instance_fields | more)
     disks = (Disk(path="/d/disk", driver_format="qcow2"), Disk(path="/d/disk.swap", driver_format="raw"))
     return ET.fromstring(guest_xml(instance, settings, node="n1", attempt=3, disks=disks, console_log="/d/console.log"))
 
 
 def attribute(domain: ET.Element, path: str, name: str) -> str | None:
-    found = domain.find(path)
-    return None if found is None else found.get(name)
+    element = domain.find(path)
+    return None if element is None else element.get(name)
 
 
 def test_size_name_and_identity_of_a_guest() -> None:
@@ -432,10 +432,10 @@ def test_an_interface_on_a_local_network_and_on_bridges() -> None:
 def test_queues(vcpus: int, properties: dict[str, str], virt_type: str, driver: dict[str, str] | None) -> None:
     settings = msgspec.structs.replace(QEMU, virt_type=virt_type, max_queues=8)
     of_guest = msgspec.structs.replace(flavor(), vcpus=vcpus)
-    made = xml_of(settings, properties, flavor=of_guest, network_info=(vif(), vif())).findall(
+    drivers = xml_of(settings, properties, flavor=of_guest, network_info=(vif(), vif())).findall(
         "devices/interface/driver"
     )
-    assert [each.attrib for each in made] == ([] if driver is None else [driver] * 2)
+    assert [each.attrib for each in drivers] == ([] if driver is None else [driver] * 2)
 
 
 def test_a_host_without_the_bridge_of_a_network_says_which() -> None:
@@ -498,8 +498,8 @@ def test_random_number_generator(extra_specs: dict[str, str], rate: dict[str, st
     rng = xml_of(settings, {"hw_rng_model": "virtio"}, flavor=flavor(**extra_specs)).find("devices/rng")
     assert rng is not None
     assert (rng.get("model"), rng.findtext("backend")) == ("virtio", "/dev/hwrng")
-    found = rng.find("rate")
-    assert (None if found is None else found.attrib) == rate
+    rate_element = rng.find("rate")
+    assert (None if rate_element is None else rate_element.attrib) == rate
 
 
 def test_flavor_may_forbid_the_random_number_generator() -> None:

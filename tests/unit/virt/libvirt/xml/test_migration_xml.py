@@ -85,38 +85,38 @@ def running(xml: str) -> str:
 
 def migrated(**more: Any) -> tuple[str, str, ET.Element]:
     source, own = running(domain("hv1", 1, 1)), domain("hv2", 2, 2, **more)
-    made = migrated_xml(source, own)
-    return source, made, ET.fromstring(made)
+    new_xml = migrated_xml(source, own)
+    return source, new_xml, ET.fromstring(new_xml)
 
 
 def test_nothing_of_the_source_is_left() -> None:
-    _, made, _ = migrated()
+    _, new_xml, _ = migrated()
     for word in ("hv1", "10.0.0.1", "10001", 'cpuset="1"'):
-        assert word not in made, word
+        assert word not in new_xml, word
 
 
 def test_the_mark_is_that_of_the_destination() -> None:
-    _, made, _ = migrated(display_name="renamed")
-    mark = mark_of(made)
+    _, new_xml, _ = migrated(display_name="renamed")
+    mark = mark_of(new_xml)
     assert mark is not None
     assert (mark.host, mark.node, mark.attempt, mark.display_name) == ("hv2", "hv2", 2, "renamed")
 
 
 def test_what_the_guest_sees_stays() -> None:
-    source, _, made = migrated()
+    source, _, new_domain = migrated()
     before = ET.fromstring(source)
     for path in ("devices/disk/address", "devices/interface/address", "devices/interface/mac", "devices/disk/target"):
-        assert [element.attrib for element in made.findall(path)] == [
+        assert [element.attrib for element in new_domain.findall(path)] == [
             element.attrib for element in before.findall(path)
         ]
     for tag in ("memory", "uuid", "name"):
-        assert made.findtext(tag) == before.findtext(tag)
+        assert new_domain.findtext(tag) == before.findtext(tag)
 
 
 def test_files_consoles_networks_and_pins_are_those_of_the_destination() -> None:
-    _, _, made = migrated()
-    found = {
-        path: [element.get(name) for element in made.findall(path)]
+    _, _, new_domain = migrated()
+    names_by_path = {
+        path: [element.get(name) for element in new_domain.findall(path)]
         for path, name in {
             "devices/disk/source": "file",
             "devices/serial/log": "file",
@@ -127,7 +127,7 @@ def test_files_consoles_networks_and_pins_are_those_of_the_destination() -> None
         }.items()
     }
     folder = f"/hv2/instances/{UUID}"
-    assert found == {
+    assert names_by_path == {
         "devices/disk/source": [f"{folder}/disk", f"{folder}/disk.config"],
         "devices/serial/log": [f"{folder}/console.log"],
         "devices/serial/source": ["10002"],
@@ -135,9 +135,9 @@ def test_files_consoles_networks_and_pins_are_those_of_the_destination() -> None
         "devices/interface/source": ["br-hv2"],
         "vcpu": ["2"],
     }
-    assert made.find("devices/disk/backingStore") is None
+    assert new_domain.find("devices/disk/backingStore") is None
     # libvirt adds the console for the serial port by itself.
-    assert made.find("devices/console") is None
+    assert new_domain.find("devices/console") is None
 
 
 def test_disks_that_are_copied_are_those_that_the_guest_writes() -> None:
@@ -155,7 +155,7 @@ def test_the_kernel_is_the_destinations_own() -> None:
     kernel = "<kernel>{0}</kernel><initrd>{0}</initrd><cmdline>{0}</cmdline></os>"
     source, own = (domain(host, number, 1) for host, number in (("hv1", 1), ("hv2", 2)))
     theirs, ours = (xml.replace("</os>", kernel.format(text)) for xml, text in ((source, "/etc/shadow"), (own, "/k")))
-    made = ET.fromstring(migrated_xml(theirs, ours))
-    assert [made.findtext(f"os/{tag}") for tag in ("kernel", "initrd", "cmdline")] == ["/k"] * 3
+    new_domain = ET.fromstring(migrated_xml(theirs, ours))
+    assert [new_domain.findtext(f"os/{tag}") for tag in ("kernel", "initrd", "cmdline")] == ["/k"] * 3
     with pytest.raises(HypervisorError, match="kernel"):
         migrated_xml(theirs, own)

@@ -62,9 +62,9 @@ def pins(domain: ET.Element) -> dict[str, str]:
 
 
 def emulator(domain: ET.Element) -> str:
-    found = domain.find("cputune/emulatorpin")
-    assert found is not None
-    return found.attrib["cpuset"]
+    emulatorpin = domain.find("cputune/emulatorpin")
+    assert emulatorpin is not None
+    return emulatorpin.attrib["cpuset"]
 
 
 def test_pinned_cpus_stand_each_on_its_own_host_cpu() -> None:
@@ -187,9 +187,9 @@ def test_a_guest_without_topology_is_as_before() -> None:
 def test_devices_are_handed_over() -> None:
     nic = PciDevice(address="0000:0a:02.3", vendor_id="8086", product_id="154c")
     own = PciDevice(address="0001:3b:00.0", vendor_id="10de", product_id="1eb8", tags=(("managed", "no"),))
-    found = domain_of(None, pci_devices=(nic, own)).findall("devices/hostdev")
-    assert [(dev.get("type"), dev.get("managed")) for dev in found] == [("pci", "yes"), ("pci", "no")]
-    address = found[0].find("source/address")
+    hostdevs = domain_of(None, pci_devices=(nic, own)).findall("devices/hostdev")
+    assert [(dev.get("type"), dev.get("managed")) for dev in hostdevs] == [("pci", "yes"), ("pci", "no")]
+    address = hostdevs[0].find("source/address")
     assert address is not None
     assert address.attrib == {"domain": "0x0000", "bus": "0x0a", "slot": "0x02", "function": "0x3"}
 

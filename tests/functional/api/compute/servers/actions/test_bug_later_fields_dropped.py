@@ -28,15 +28,15 @@ VALUES: dict[str, Any] = {"force": True}
 
 def later() -> list[tuple[str, str, str]]:
     """Returns each action with a field and the last version that lacks it."""
-    found = [
+    later_fields = [
         (action, name, change.version)
         for action, history in HISTORIES.items()
         for change in history.changes
         for name in change.names
         if change.kind == ADDED
     ]
-    found += [("rebuild", name, (2, int(since.partition(".")[2]))) for name, since in rebuild.SINCE.items()]
-    return [(action, name, f"{major}.{minor - 1}") for action, name, (major, minor) in found]
+    later_fields += [("rebuild", name, (2, int(since.partition(".")[2]))) for name, since in rebuild.SINCE.items()]
+    return [(action, name, f"{major}.{minor - 1}") for action, name, (major, minor) in later_fields]
 
 
 @pytest.mark.parametrize(("action", "name", "version"), later())

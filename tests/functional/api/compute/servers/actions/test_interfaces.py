@@ -134,7 +134,7 @@ def test_what_cannot_be_attached_is_refused(stocked: Cloud, wanted: Json, status
     }
     ids["USED_IP"] = addresses(used)[0]
     named: Json = {
-        key: [{"ip_address": ids.get(one["ip_address"], one["ip_address"])} for one in value]
+        key: [{"ip_address": ids.get(fixed_ip["ip_address"], fixed_ip["ip_address"])} for fixed_ip in value]
         if isinstance(value, list)
         else ids.get(value, value)
         for key, value in wanted.items()
@@ -278,10 +278,10 @@ def running(cloud: Cloud) -> Json:
 def test_an_interface_of_neutron_is_attached(stocked: Cloud, neutron: FakeNeutron) -> None:
     server = running(stocked)
     status, answer = attach(stocked, server, net_id=NET)
-    (made,) = neutron.books.values()
-    assert (status, answer["interfaceAttachment"]["port_id"]) == (200, made["id"])
-    assert made["device_id"] == server["id"]
-    assert is_marked(made, server["id"])
+    (new_port,) = neutron.books.values()
+    assert (status, answer["interfaceAttachment"]["port_id"]) == (200, new_port["id"])
+    assert new_port["device_id"] == server["id"]
+    assert is_marked(new_port, server["id"])
 
 
 @pytest.mark.parametrize("unknown", ["net_id", "port_id"])
@@ -311,9 +311,9 @@ def test_a_port_whose_interface_may_be_there_stays(
     server = running(stocked)
     stocked.conductor.after = fails(error)
     assert attach(stocked, server, net_id=NET)[0] == 503
-    (made,) = neutron.books
+    (new_port_id,) = neutron.books
     (has,) = stocked.get(path_of(server))["interfaceAttachments"]
-    assert has["port_id"] == made
+    assert has["port_id"] == new_port_id
 
 
 def test_conductors_know_of_a_port_before_it_is_made(stocked: Cloud, neutron: FakeNeutron) -> None:
