@@ -25,7 +25,7 @@ BACKOFF = Backoff(first=5.0, longest=300.0)
 
 
 class _Tries(NamedTuple):
-    count: int
+    number: int
     last_at: float
 
 
@@ -76,7 +76,7 @@ class GuestsInTrouble:
             return
         for uuid, state in troubled_guests.items():
             tries = self._tries.get(uuid, _Tries(0, float("-inf")))
-            if state.reason is GuestReason.DISK_FULL and self._clock() >= tries.last_at + BACKOFF.pause(tries.count):
+            if state.reason is GuestReason.DISK_FULL and self._clock() >= tries.last_at + BACKOFF.pause(tries.number):
                 self._background.run(service_context(), ("go on", uuid), partial(self._go_on, uuid))
 
     def _go_on(self, instance_uuid: str) -> None:
@@ -85,4 +85,4 @@ class GuestsInTrouble:
             if self._should_run(instance_uuid) and self._driver.go_on(instance_uuid):
                 LOG.info("The guest of instance %s goes on: there is space for its disk again", instance_uuid)
                 tries = self._tries.get(instance_uuid)
-                self._tries[instance_uuid] = _Tries(tries.count + 1 if tries else 1, self._clock())
+                self._tries[instance_uuid] = _Tries(tries.number + 1 if tries else 1, self._clock())
