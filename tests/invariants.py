@@ -52,35 +52,39 @@ def violations(session: Session, domains: Mapping[str, Iterable[str]], reserved_
 
 
 def _of_states(session: Session, instances: list[Instance]) -> list[str]:
-    found = [f"{i.uuid} in transit: {i.vm_state}/{i.task_state}" for i in instances if i.task_state]
-    found += [f"{i.uuid} is {i.vm_state}" for i in instances if i.vm_state not in SETTLED | {"error"}]
+    violation_list = [f"{i.uuid} in transit: {i.vm_state}/{i.task_state}" for i in instances if i.task_state]
+    violation_list += [f"{i.uuid} is {i.vm_state}" for i in instances if i.vm_state not in SETTLED | {"error"}]
     explained = set(session.scalars(select(InstanceFault.instance_uuid).where(InstanceFault.message != "")))
-    found += [
+    violation_list += [
         f"{i.uuid} is in error without a reason" for i in instances if i.vm_state == "error" and i.uuid not in explained
     ]
-    return found
+    return violation_list
 
 
 def _of_shelved(session: Session, instances: list[Instance]) -> list[str]:
     """A shelved server has an image, and no other image of one is left. Nor is a request that it was unshelved by."""
     images = {image.id: image.name for image in session.scalars(select(Image))}
     named = {i.shelved_image_id: i.vm_state for i in instances if i.shelved_image_id is not None}
-    found = [f"image {image} of a server that is {named[image]} is lost" for image in named if image not in images]
-    found += [
+    violation_list = [
+        f"image {image} of a server that is {named[image]} is lost" for image in named if image not in images
+    ]
+    violation_list += [
         f"image {image} is of no shelved server"
         for image, name in images.items()
         if (name or "").endswith("-shelved") and image not in named
     ]
     shelved = [i for i in instances if i.vm_state in {"shelved", "shelved_offloaded"}]
-    found += [f"{i.uuid} is {i.vm_state} without an image" for i in shelved if i.shelved_image_id is None]
-    found += [
+    violation_list += [f"{i.uuid} is {i.vm_state} without an image" for i in shelved if i.shelved_image_id is None]
+    violation_list += [
         f"{i.uuid} is offloaded, and on {i.host}"
         for i in shelved
         if i.vm_state == "shelved_offloaded" and i.host is not None
     ]
     of_instances = set(session.scalars(select(Instance.reservation_id)))
     requests = set(session.scalars(select(RequestSpecRow.reservation_id)))
-    return found + [f"request {one} has no server" for one in sorted(requests - of_instances)]
+    return violation_list + [
+        f"request {request_uuid} has no server" for request_uuid in sorted(requests - of_instances)
+    ]
 
 
 def takes(flavor: Flavor) -> Amounts:
@@ -107,14 +111,16 @@ def _of_allocations(session: Session, holding: list[Instance], moves: list[Migra
         )
     )
     allocated = {(uuid, name, kind, used) for uuid, name, kind, used in rows}
-    wanted = {(i.uuid, i.node or "", kind, used) for i in holding for kind, used in takes(i.flavor).items()}
-    wanted |= {
+    expected = {(i.uuid, i.node or "", kind, used) for i in holding for kind, used in takes(i.flavor).items()}
+    expected |= {
         (move.uuid, move.source_node, kind, used)
         for move in moves
         for kind, used in takes(move.value.old_flavor).items()
     }
-    found = [f"allocation without instance: {one}" for one in sorted(allocated - wanted)]
-    return found + [f"instance without allocation: {one}" for one in sorted(wanted - allocated)]
+    violation_list = [f"allocation without instance: {allocation}" for allocation in sorted(allocated - expected)]
+    return violation_list + [
+        f"instance without allocation: {allocation}" for allocation in sorted(expected - allocated)
+    ]
 
 
 def _of_inventories(session: Session) -> list[str]:
@@ -126,15 +132,15 @@ def _of_inventories(session: Session) -> list[str]:
             )
         )
     }
-    found = []
+    violation_list = []
     for inventory in session.scalars(select(Inventory)):
         held = sums.get((inventory.provider_id, inventory.resource_class), 0)
         name = f"{inventory.provider_id} {inventory.resource_class}"
         if inventory.used != held:
-            found.append(f"inventory {name}: {inventory.used} != {held}")
+            violation_list.append(f"inventory {name}: {inventory.used} != {held}")
         if inventory.used > inventory.capacity:
-            found.append(f"overcommit on {name}")
-    return found
+            violation_list.append(f"overcommit on {name}")
+    return violation_list
 
 
 def _of_nodes(session: Session, holding: list[Instance], moves: list[Migration], reserved_mb: int) -> list[str]:
@@ -142,29 +148,29 @@ def _of_nodes(session: Session, holding: list[Instance], moves: list[Migration],
     held: dict[tuple[str, str], list[Instance]] = defaultdict(list)
     for instance in holding:
         held[instance.host or "", instance.node or ""].append(instance)
-    found = []
+    violation_list = []
     for node in session.scalars(select(ComputeNode)):
         here = (node.host, node.hypervisor_hostname)
         mine = held.pop(here, [])
         left = [move.value for move in moves if (move.source_compute, move.source_node) == here]
         flavors = [i.flavor for i in mine] + [move.old_flavor for move in left]
-        wanted = {
+        expected = {
             "vcpus_used": sum(flavor.vcpus for flavor in flavors),
             "memory_mb_used": reserved_mb + sum(flavor.memory_mb for flavor in flavors),
             "local_gb_used": sum(flavor.disk_gb for flavor in flavors),
             "running_vms": len(mine),
             "current_workload": 0,
         }
-        for name, amount in wanted.items():
+        for name, amount in expected.items():
             if getattr(node, name) != amount:
-                found.append(f"{node.host}: {name} {getattr(node, name)} != {amount}")
+                violation_list.append(f"{node.host}: {name} {getattr(node, name)} != {amount}")
         pins = {cpu for i in mine for cpu in _pins(i)} | {cpu for move in left for cpu in _cpus(move.old_numa_topology)}
         pinned = _pinned_of(node.numa_topology)
         if pinned != pins:
-            found.append(f"{node.host}: pinned_cpus {sorted(pinned)} != {sorted(pins)}")
+            violation_list.append(f"{node.host}: pinned_cpus {sorted(pinned)} != {sorted(pins)}")
     for (host, name), lost in held.items():
-        found.append(f"no node {name} of host {host}, where {len(lost)} instances are")
-    return found
+        violation_list.append(f"no node {name} of host {host}, where {len(lost)} instances are")
+    return violation_list
 
 
 def _pinned_of(topology: Any) -> set[int]:
@@ -183,19 +189,21 @@ def _cpus(topology: InstanceNUMATopology | None) -> list[int]:
 
 def _of_pins(holding: list[Instance]) -> list[str]:
     taken: Counter[tuple[str | None, int]] = Counter((i.host, cpu) for i in holding for cpu in _pins(i))
-    found = [f"CPU {cpu} of {host} belongs to {count} guests" for (host, cpu), count in taken.items() if count > 1]
+    violation_list = [
+        f"CPU {cpu} of {host} belongs to {count} guests" for (host, cpu), count in taken.items() if count > 1
+    ]
     wanting = [i.uuid for i in holding if "PCPU" in takes(i.flavor) and len(_pins(i)) != i.flavor.vcpus]
-    return found + [f"{uuid} runs without its pinned CPUs" for uuid in wanting]
+    return violation_list + [f"{uuid} runs without its pinned CPUs" for uuid in wanting]
 
 
 def _of_domains(active: list[Instance], held: list[Instance], domains: Mapping[str, Iterable[str]]) -> list[str]:
-    found = []
+    violation_list = []
     for host in sorted({*domains, *(i.host or "" for i in active)}):
-        wanted = {i.uuid for i in active if i.host == host}
+        expected = {i.uuid for i in active if i.host == host}
         running = set(domains.get(host, ())) - {i.uuid for i in held}
-        if running != wanted:
-            found.append(
-                f"{host}: domains without instance {sorted(running - wanted)}, instances without domain"
-                f" {sorted(wanted - running)}"
+        if running != expected:
+            violation_list.append(
+                f"{host}: domains without instance {sorted(running - expected)}, instances without domain"
+                f" {sorted(expected - running)}"
             )
-    return found
+    return violation_list

@@ -148,10 +148,10 @@ class Reruns:
 
 def _failures(terminal: pytest.TerminalReporter) -> list[Failure]:
     """Returns the failed tests. Errors in fixtures are failures, too."""
-    found: dict[str, Failure] = {}
+    failure_by_test: dict[str, Failure] = {}
     for report in _reports(terminal, "failed", "error"):
-        found.setdefault(report.nodeid, Failure(report.nodeid)).reports.append(report)
-    return list(found.values())
+        failure_by_test.setdefault(report.nodeid, Failure(report.nodeid)).reports.append(report)
+    return list(failure_by_test.values())
 
 
 def _reports(terminal: pytest.TerminalReporter, *categories: str) -> Iterator[pytest.TestReport]:

@@ -89,7 +89,7 @@ def _with_rows(session: Session) -> list[Table]:
     every = models.Base.metadata.sorted_tables
     full = set(
         session.scalars(
-            union_all(*(select(literal(one.name)).where(exists(select(1).select_from(one))) for one in every))
+            union_all(*(select(literal(table.name)).where(exists(select(1).select_from(table))) for table in every))
         )
     )
     return [table for table in every if table.name in full]

@@ -18,11 +18,11 @@ def wait_for(what: str, ask: Callable[[], T | None], timeout: float = 120.0, *, 
     """
     until = time.monotonic() + timeout
     while True:
-        asked = time.monotonic()
+        asked_at = time.monotonic()
         answer = ask()
         if answer:
             return answer
         now = time.monotonic()
         assert now < until, f"{what}: not within {timeout:g} s"
         # A question that is a command takes as much of a processor as what it waits for, which should have the most of it.
-        time.sleep(min(max(pause, 2 * (now - asked)), 1.0))
+        time.sleep(min(max(pause, 2 * (now - asked_at)), 1.0))

@@ -51,10 +51,10 @@ def _reader(option: Option) -> Callable[[str], Any]:
     if option.choices:
 
         def chosen(text: str) -> Any:
-            found = text.split(",")
-            if not set(found) <= set(option.choices):
+            parts = text.split(",")
+            if not set(parts) <= set(option.choices):
                 raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(option.choices)}")
-            return found if isinstance(option.usual, list) else text
+            return parts if isinstance(option.usual, list) else text
 
         return chosen
     return sizes if isinstance(option.usual, list) else at_least_one

@@ -95,10 +95,10 @@ def ask(nova: Environment, paths: Sequence[Path], folder: Path, *options: str) -
 
 def _report(what: str, compared: Iterable[tuple[Path, Any, Any]]) -> int:
     count: Counter[str] = Counter()
-    for path, right, found in compared:
+    for path, right, ours in compared:
         count["scenarios"] += 1
         count["requests"] += len(right["requests"])
-        for text in differences(load(path), right, found):
+        for text in differences(load(path), right, ours):
             count["differences"] += 1
             print(f"{path.name}: {text[:500]}")
     message = ", ".join(f"{count[kind]} {kind}" for kind in ("scenarios", "requests", "differences"))

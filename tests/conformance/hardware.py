@@ -62,23 +62,23 @@ def topology_json(guest: InstanceNUMATopology | None) -> list[Case] | None:
 
 def answer_fit(one: Case) -> Case:
     host, pci = host_of(one), pci_of(one)
-    found = fit_topology(
+    answer = fit_topology(
         host,
         msgspec.convert(one["wanted"], InstanceNUMATopology),
         limits=msgspec.convert(one["limits"], NUMATopologyLimits | None),
         pci=pci,
         packing=one["packing"],
     )
-    if isinstance(found, NoFit):
-        return {"fit": None, "reason": found.reason}
-    after = with_instance(host, found)
-    pools = pci_pools.consumed(pci.pools, pci.requests, pci_pools.cells_of(host, found))
+    if isinstance(answer, NoFit):
+        return {"fit": None, "reason": answer.reason}
+    after = with_instance(host, answer)
+    pools = pci_pools.consumed(pci.pools, pci.requests, pci_pools.cells_of(host, answer))
     return {
-        "fit": topology_json(found),
+        "fit": topology_json(answer),
         "pools": sorted([pool.count, str(pool.numa_node), pool.product_id] for pool in pools),
         "usage": usage_json(after),
         "whole_cores": [whole_cores(cell) for cell in after.cells],
-        "freed": usage_json(with_instance(after, found, -1)),
+        "freed": usage_json(with_instance(after, answer, -1)),
     }
 
 
@@ -147,9 +147,9 @@ def difference(nova: Case, ours: Case) -> str | None:
 
 def counted(value: Any) -> Any:
     if isinstance(value, list):
-        return [counted(one) for one in value]
+        return [counted(item) for item in value]
     if isinstance(value, dict):
-        return {key: len(one) if key in ("pinning", "reserved") else counted(one) for key, one in value.items()}
+        return {key: len(item) if key in ("pinning", "reserved") else counted(item) for key, item in value.items()}
     return value
 
 
@@ -181,15 +181,15 @@ def main() -> int:
         assert nova_side.stdin is not None
         assert nova_side.stdout is not None
         for _ in range(args.cases):
-            one = case(random)
-            nova_side.stdin.write(json.dumps(one) + "\n")
+            new_case = case(random)
+            nova_side.stdin.write(json.dumps(new_case) + "\n")
             nova = json.loads(nova_side.stdout.readline())
-            ours = json.loads(json.dumps(ANSWERS[one["kind"]](one)))
-            outcomes[outcome(one, nova)] += 1
+            ours = json.loads(json.dumps(ANSWERS[new_case["kind"]](new_case)))
+            outcomes[outcome(new_case, nova)] += 1
             differs = difference(nova, ours)
             if differs is not None:
                 differences += 1
-                print(f"{differs}\n  case {json.dumps(one)}\n  Nova {json.dumps(nova)}\n  ours {json.dumps(ours)}")
+                print(f"{differs}\n  case {json.dumps(new_case)}\n  Nova {json.dumps(nova)}\n  ours {json.dumps(ours)}")
         nova_side.stdin.close()
     for name, count in sorted(outcomes.items()):
         print(f"{count:7d}  {name}")

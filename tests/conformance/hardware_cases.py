@@ -36,11 +36,11 @@ def case(random: Random) -> Case:
 
 def fit_case(random: Random) -> Case:
     host = host_cells(random)
-    wanted = guest(random, most=len(host))
+    guest_topology = guest(random, most=len(host))
     return {
         "kind": "fit",
         "host": host,
-        "wanted": wanted,
+        "wanted": guest_topology,
         "limits": random.choice(
             (
                 None,
@@ -296,21 +296,21 @@ def division(random: Random, vcpus: int, memory_mb: int, prefix: str) -> dict[st
     of_cpu = [random.randrange(number) for _ in range(vcpus)]
     if random.random() < 0.1:
         of_cpu.append(0)
-    found = {}
+    specs = {}
     left = memory_mb
     for cell in range(number):
         cpus = [str(cpu) for cpu, home in enumerate(of_cpu) if home == cell]
         memory = left if cell == number - 1 else left // 2
         left -= memory
-        found[f"{prefix}_cpus.{cell}"] = ",".join(cpus) or "^0"
-        found[f"{prefix}_mem.{cell}"] = str(memory)
+        specs[f"{prefix}_cpus.{cell}"] = ",".join(cpus) or "^0"
+        specs[f"{prefix}_mem.{cell}"] = str(memory)
     if random.random() < 0.2:
-        found[random.choice(list(found))] = random.choice(("0", "0-1", "x", "100"))
+        specs[random.choice(list(specs))] = random.choice(("0", "0-1", "x", "100"))
     if random.random() < 0.1:
-        found.pop(random.choice(list(found)))
+        specs.pop(random.choice(list(specs)))
     if random.random() < 0.8:
-        found[f"{prefix}_nodes"] = str(number)
-    return found
+        specs[f"{prefix}_nodes"] = str(number)
+    return specs
 
 
 def alias(random: Random) -> str:

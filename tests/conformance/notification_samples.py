@@ -51,9 +51,9 @@ class Samples:
     def _note(self, payload: Mapping[str, Any]) -> None:
         """The payload, and those inside it."""
         name, data = payload["nova_object.name"], payload["nova_object.data"]
-        known = self.payloads.setdefault(name, {"version": payload["nova_object.version"], "fields": {}})
+        of_payload = self.payloads.setdefault(name, {"version": payload["nova_object.version"], "fields": {}})
         for field, value in data.items():
-            known["fields"][field] = sorted({*known["fields"].get(field, []), kind_of(value)})
+            of_payload["fields"][field] = sorted({*of_payload["fields"].get(field, []), kind_of(value)})
             for inner in value if isinstance(value, list) else [value]:
                 if isinstance(inner, dict) and "nova_object.name" in inner:
                     self._note(inner)
@@ -90,10 +90,10 @@ def require_payload(payload: Mapping[str, Any]) -> None:
 def _resolved(value: Any, folder: Path) -> Any:
     """With what `$ref` names, under what stands beside it."""
     if isinstance(value, list):
-        return [_resolved(one, folder) for one in value]
+        return [_resolved(item, folder) for item in value]
     if not isinstance(value, dict):
         return value
-    own = {key: _resolved(one, folder) for key, one in value.items() if key != "$ref"}
+    own = {key: _resolved(item, folder) for key, item in value.items() if key != "$ref"}
     if "$ref" not in value:
         return own
     path = folder / value["$ref"].rstrip("#")

@@ -28,9 +28,9 @@ def is_there(kind: str, name: str) -> bool:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_it_answers_as_nova_did(name: str) -> None:
-    found = json.loads(answer((DATA / f"scenario-{name}.json.gz").read_bytes()))
+    our_answer = json.loads(answer((DATA / f"scenario-{name}.json.gz").read_bytes()))
     right = load("repaired" if is_there("repaired", name) else "answer", name)
-    assert list(differences(load("scenario", name), right, found)) == []
+    assert list(differences(load("scenario", name), right, our_answer)) == []
 
 
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if is_there("repaired", name)])

@@ -122,9 +122,9 @@ class Handler(BaseHTTPRequestHandler):
         words = path.strip("/").split("/")
         for name, route in ROUTES:
             wanted_method, _, pattern = name.partition(" ")
-            found = _match(pattern.split("/"), words)
-            if wanted_method == method and found is not None:
-                return route(self, query, body, *found)
+            path_match = _match(pattern.split("/"), words)
+            if wanted_method == method and path_match is not None:
+                return route(self, query, body, *path_match)
         raise Refused(404, f"no route {method} {path}")
 
 
@@ -157,12 +157,12 @@ def _found(books: dict[str, Json], identity: str, kind: str) -> Json:
 def _servers(api: ComputeApi, query: Json) -> Iterator[Json]:
     """Newest first, as OpenStack lists them."""
     for server in reversed([api.server(identity) for identity in list(api.servers)]):
-        wanted = (
+        is_match = (
             re.search(query.get("name", ""), server["name"]) is not None
             and query.get("status", server["status"]) == server["status"]
             and query.get("reservation_id", server.get("reservation")) == server.get("reservation")
         )
-        if wanted:
+        if is_match:
             yield server
 
 

@@ -178,7 +178,7 @@ class ComputeApi:
         count = requested.get("max_count", 1)
         reservation = f"r-{uuid.uuid4().hex[:8]}"
         names = [requested["name"]] if count == 1 else [f"{requested['name']}-{number + 1}" for number in range(count)]
-        made = [
+        new_servers = [
             self.add_server(
                 name,
                 self.script,
@@ -192,7 +192,7 @@ class ComputeApi:
         if requested.get("return_reservation_id"):
             answer: Json = {"reservation_id": reservation}
         else:
-            answer = {"server": {"id": made[0]["id"], "links": [], "adminPass": "s3cret"}}
+            answer = {"server": {"id": new_servers[0]["id"], "links": [], "adminPass": "s3cret"}}
         if request_uuid:
             self._answered[request_uuid] = answer
         return answer

@@ -125,10 +125,10 @@ class FakeConductor:
     ) -> BuildMessage:
         """A new attempt of the instance, made on first use, committed to a host."""
         with self._lock:
-            known = self.instances.get(instance_uuid) or Instance(
+            former_instance = self.instances.get(instance_uuid) or Instance(
                 uuid=instance_uuid, display_name="vm", flavor=flavor, project_id="p", image=image
             )
-            instance = replace(known, attempt=known.attempt + 1, task_state=TaskState.SCHEDULING)
+            instance = replace(former_instance, attempt=former_instance.attempt + 1, task_state=TaskState.SCHEDULING)
             message = BuildMessage(
                 instance=instance,
                 attempt=instance.attempt,
@@ -193,11 +193,11 @@ class FakeConductor:
         self, ctx: RequestContext, *, host: str, binary: str, down_reason: str | None = None
     ) -> ServiceInstructions:
         def work() -> ServiceInstructions:
-            known = self.services.get((host, binary))
-            if known is None:
+            former_service = self.services.get((host, binary))
+            if former_service is None:
                 raise errors.NotFound(f"Service {binary} of {host}")
-            self.services[host, binary] = replace(known, down_reason=down_reason)
-            return self._instructions(known.uuid)
+            self.services[host, binary] = replace(former_service, down_reason=down_reason)
+            return self._instructions(former_service.uuid)
 
         return self._serve("heartbeat", work)
 
@@ -452,8 +452,11 @@ class FakeConductor:
     def _succeed(
         self, instance_uuid: str, attempt: int, host: str, power_state: int, hardware: ChosenHardware | None
     ) -> None:
-        known = self.instances[instance_uuid]
-        if known.vm_state is VmState.ACTIVE and (known.attempt, known.host) == (attempt, host):
+        former_instance = self.instances[instance_uuid]
+        if former_instance.vm_state is VmState.ACTIVE and (former_instance.attempt, former_instance.host) == (
+            attempt,
+            host,
+        ):
             return
         self._fence(instance_uuid, attempt, host)
         del self.open[instance_uuid]
@@ -463,7 +466,7 @@ class FakeConductor:
             vm_state=VmState.ACTIVE,
             task_state=None,
             power_state=PowerState(power_state),
-            system_metadata={**known.system_metadata, **recorded},
+            system_metadata={**former_instance.system_metadata, **recorded},
         )
 
     def build_failed(
@@ -504,16 +507,18 @@ class FakeConductor:
 
     def begin_removal(self, ctx: RequestContext, *, instance_uuid: str, host: str) -> None:
         def work() -> None:
-            known = self.instances.get(instance_uuid)
-            if known is None or not (known.task_state is TaskState.DELETING or known.vm_state is VmState.DELETED):
+            former_instance = self.instances.get(instance_uuid)
+            if former_instance is None or not (
+                former_instance.task_state is TaskState.DELETING or former_instance.vm_state is VmState.DELETED
+            ):
                 raise errors.StaleAttempt(f"Instance {instance_uuid} is not being deleted, and stays on {host}")
 
         self._serve("begin_removal", work)
 
     def instance_deleted(self, ctx: RequestContext, *, instance_uuid: str, host: str) -> None:
         def work() -> None:
-            known = self.instances.get(instance_uuid)
-            if known is not None and known.task_state is TaskState.DELETING:
+            former_instance = self.instances.get(instance_uuid)
+            if former_instance is not None and former_instance.task_state is TaskState.DELETING:
                 self.change(instance_uuid, vm_state=VmState.DELETED, task_state=None, deleted=True)
 
         self._serve("instance_deleted", work)
@@ -612,17 +617,19 @@ class FakeConductor:
         self._serve("action_failed", work)
 
     def _action(self, instance_uuid: str, action_id: int, host: str) -> ServerAction | None:
-        known, instance = self.actions.get(instance_uuid), self.instances.get(instance_uuid)
-        if known is None or instance is None or (known[0], instance.host) != (action_id, host):
+        former_instance, instance = self.actions.get(instance_uuid), self.instances.get(instance_uuid)
+        if former_instance is None or instance is None or (former_instance[0], instance.host) != (action_id, host):
             return None
-        return known[1] if known[1].is_in_progress((instance.vm_state, instance.task_state)) else None
+        return (
+            former_instance[1] if former_instance[1].is_in_progress((instance.vm_state, instance.task_state)) else None
+        )
 
     def record_hardware(self, ctx: RequestContext, *, host: str, chosen: dict[str, ChosenHardware]) -> None:
         def work() -> None:
             for instance_uuid, hardware in chosen.items():
-                known = self.instances.get(instance_uuid)
-                if known is not None and known.host == host and known.task_state is None:
-                    self.change(instance_uuid, system_metadata={**known.system_metadata, **hardware.recorded})
+                former_instance = self.instances.get(instance_uuid)
+                if former_instance is not None and former_instance.host == host and former_instance.task_state is None:
+                    self.change(instance_uuid, system_metadata={**former_instance.system_metadata, **hardware.recorded})
 
         self._serve("record_hardware", work)
 
@@ -639,10 +646,10 @@ class FakeConductor:
             self.reasons.update(reasons or {})
             unproved = {}
             for instance_uuid, state in states.items():
-                known = self.instances.get(instance_uuid)
-                if known is None or known.host != host or known.task_state is not None:
+                former_instance = self.instances.get(instance_uuid)
+                if former_instance is None or former_instance.host != host or former_instance.task_state is not None:
                     continue
-                stopped = known.vm_state is VmState.ACTIVE and state in OFF
+                stopped = former_instance.vm_state is VmState.ACTIVE and state in OFF
                 if (
                     stopped
                     and after is not None
@@ -650,7 +657,7 @@ class FakeConductor:
                 ):
                     unproved[instance_uuid] = self.last_actions.get(instance_uuid, 0)
                     continue
-                vm_state = VmState.STOPPED if stopped else known.vm_state
+                vm_state = VmState.STOPPED if stopped else former_instance.vm_state
                 self.change(instance_uuid, power_state=PowerState(state), vm_state=vm_state)
             return None if after is None else unproved
 

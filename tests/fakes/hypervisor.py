@@ -175,8 +175,8 @@ class Hypervisor(Immovable, FakeTurns):
         self.copied_images[instance.uuid] = copies_image
         self.images[instance.uuid] = image_path
         self.guest_data[instance.uuid] = data
-        known = self._domains.get(instance.uuid)
-        running = known is not None and known[1].power_state is PowerState.RUNNING
+        former_domain = self._domains.get(instance.uuid)
+        running = former_domain is not None and former_domain[1].power_state is PowerState.RUNNING
         self.add_domain(instance.uuid, node, instance.flavor.memory_mb, attempt=attempt, running=running)
 
     def power_on(self, instance: Instance, *, paused: bool = False) -> PowerState:
@@ -189,9 +189,11 @@ class Hypervisor(Immovable, FakeTurns):
 
     def latest_attempt(self, instance_uuid: str) -> int | None:
         self._begin("latest_attempt")
-        known = self._domains.get(instance_uuid)
+        former_domain = self._domains.get(instance_uuid)
         of_disks = [disks.attempt for disks in self.disks_left if disks.uuid == instance_uuid]
-        of_domain = [known[1].attempt] if known is not None and known[1].attempt is not None else []
+        of_domain = (
+            [former_domain[1].attempt] if former_domain is not None and former_domain[1].attempt is not None else []
+        )
         return max([*of_domain, *of_disks], default=None)
 
     def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:
@@ -307,7 +309,7 @@ class Hypervisor(Immovable, FakeTurns):
     def detach_interface(self, instance_uuid: str, vif: Vif, check: Callable[[], None]) -> PowerState:
         self._begin("detach_interface")
         check()
-        self.vifs[instance_uuid] = tuple(one for one in self.vifs.get(instance_uuid, ()) if one != vif)
+        self.vifs[instance_uuid] = tuple(each_vif for each_vif in self.vifs.get(instance_uuid, ()) if each_vif != vif)
         return PowerState(self._domains[instance_uuid][1].power_state)
 
     def rebuild(
@@ -350,8 +352,12 @@ class Hypervisor(Immovable, FakeTurns):
 
     def guest_state(self, instance_uuid: str) -> GuestState | None:
         self._begin("power_state")
-        found = self._domains.get(instance_uuid)
-        return GuestState(PowerState(found[1].power_state), reason_of(found[1].reason)) if found is not None else None
+        own_domain = self._domains.get(instance_uuid)
+        return (
+            GuestState(PowerState(own_domain[1].power_state), reason_of(own_domain[1].reason))
+            if own_domain is not None
+            else None
+        )
 
     def guests_in_trouble(self) -> dict[str, GuestState]:
         self._begin("guests_in_trouble")
@@ -369,8 +375,8 @@ class Hypervisor(Immovable, FakeTurns):
 
     def power_state(self, instance_uuid: str) -> PowerState | None:
         self._begin("power_state")
-        found = self._domains.get(instance_uuid)
-        return PowerState(found[1].power_state) if found is not None else None
+        own_domain = self._domains.get(instance_uuid)
+        return PowerState(own_domain[1].power_state) if own_domain is not None else None
 
     def console_output(self, instance_uuid: str, tail_length: int | None) -> str:
         if instance_uuid not in self._domains:

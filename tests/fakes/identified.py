@@ -18,13 +18,13 @@ class Machine:
         self.conductor = conductor
 
     def boot(self, host: str, node: str | None = None, **options: Any) -> "IdentifiedCompute":
-        made = IdentifiedCompute(self, host, node or host, **options)
+        new_compute = IdentifiedCompute(self, host, node or host, **options)
         try:
-            made.start()
+            new_compute.start()
         except BaseException:
-            made.die()
+            new_compute.die()
             raise
-        return made
+        return new_compute
 
     @property
     def compute_id(self) -> str:

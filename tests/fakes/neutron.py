@@ -75,9 +75,9 @@ class FakeNeutron:
     def ports(self, token: str | None = None, **filters: Any) -> list[dict[str, Any]]:
         self._begin("GET")
         self.tokens.add(token)
-        found = self._found("ports", self.books.values(), filters)
+        ports_found = self._found("ports", self.books.values(), filters)
         self._end()
-        return found
+        return ports_found
 
     def security_groups(self, token: str | None = None, **filters: Any) -> list[dict[str, Any]]:
         self.tokens.add(token)
@@ -85,11 +85,13 @@ class FakeNeutron:
 
     def _found(self, kind: str, books: Iterable[dict[str, Any]], filters: dict[str, Any]) -> list[dict[str, Any]]:
         self.lists.append((kind, filters))
-        wanted = {
+        values_by_key = {
             key: value if isinstance(value, list) else [value] for key, value in filters.items() if key != "fields"
         }
-        found = [one for one in books if all(one.get(key) in values for key, values in wanted.items())]
-        return [{key: one[key] for key in filters.get("fields", one) if key in one} for one in found]
+        matching_books = [
+            book for book in books if all(book.get(key) in values for key, values in values_by_key.items())
+        ]
+        return [{key: book[key] for key in filters.get("fields", book) if key in book} for book in matching_books]
 
     def port(self, port_id: str, token: str | None = None) -> dict[str, Any] | None:
         self._begin("GET", port_id)
@@ -129,11 +131,11 @@ class FakeNeutron:
         self.tokens.add(token)
         if port_id not in self.books:
             raise errors.PortNotFound(port_id)
-        known = self.books[port_id]
-        if revision is not None and known["revision_number"] != revision:
+        stored_port = self.books[port_id]
+        if revision is not None and stored_port["revision_number"] != revision:
             raise errors.RevisionNumberConstraintFailed(port_id)
-        known.update(port, revision_number=known["revision_number"] + 1)
-        for fixed in known["fixed_ips"]:
+        stored_port.update(port, revision_number=stored_port["revision_number"] + 1)
+        for fixed in stored_port["fixed_ips"]:
             fixed.setdefault("ip_address", f"10.0.0.{next(self._numbers) + 100}")
         self._bind(port_id)
         self._end()

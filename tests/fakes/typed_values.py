@@ -36,7 +36,7 @@ def of_info(kind: Any) -> st.SearchStrategy[Any]:
     if isinstance(kind, inspect.Metadata):
         return of_info(kind.type)
     if isinstance(kind, inspect.UnionType):
-        return st.one_of([of_info(one) for one in kind.types])
+        return st.one_of([of_info(type_info) for type_info in kind.types])
     if isinstance(kind, inspect.StructType):
         return st.builds(kind.cls, **{field.name: of_info(field.type) for field in kind.fields})
     collection = _collection(kind)

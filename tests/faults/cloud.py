@@ -218,8 +218,8 @@ class Cloud:
         )
         self.asked[request.name] = count
         try:
-            made = self.conductor.create_servers(self.user(number), request=request)
-            self.acknowledged.update(made.instance_uuids)
+            created = self.conductor.create_servers(self.user(number), request=request)
+            self.acknowledged.update(created.instance_uuids)
         except errors.ServiceUnavailable:
             if tries:
                 self.world.later(3.0, None, lambda: self.create(number, count, tries=tries - 1, interfaces=interfaces))
@@ -248,11 +248,11 @@ class Cloud:
         """Raises what the conductor raises. `delete_port`: of one of its ports."""
         if kind == DELETE_PORT:
             with self.db.read() as session:
-                known = ports.of_instance(session, instance_uuid)
-            if not known:
+                own_ports = ports.of_instance(session, instance_uuid)
+            if not own_ports:
                 raise errors.PortNotFound(f"Instance {instance_uuid} has no interface.")
-            self.conductor.delete_port(self.user(), port_id=known[0].id)
-            self.deleted_ports.add(known[0].id)
+            self.conductor.delete_port(self.user(), port_id=own_ports[0].id)
+            self.deleted_ports.add(own_ports[0].id)
             return
         with self.db.write() as session:
             network_of(session)
@@ -316,7 +316,7 @@ class Cloud:
     def unexpected(self) -> list[UnexpectedItem]:
         """What hosts hold, and the database lacks."""
         with self.db.read() as session:
-            return [one for one in listing.listed(session) if one.reason != DomainVerdict.NO_GUEST.value]
+            return [thing for thing in listing.listed(session) if thing.reason != DomainVerdict.NO_GUEST.value]
 
     def safe_since(self) -> float | None:
         with self.db.read() as session:
@@ -364,7 +364,7 @@ class Cloud:
 
     def _interfaces(self) -> list[str]:
         """Guests have the interfaces of their servers, each address is of one port, and what is counted is there."""
-        found = []
+        violations_found = []
         with self.db.read() as session:
             rows = session.execute(
                 select(Instance.uuid, Instance.host).where(
@@ -372,22 +372,30 @@ class Cloud:
                 )
             )
             for uuid, host in rows:
-                wanted = sorted(port.mac_address for port in ports.of_instance(session, uuid))
+                expected_macs = sorted(port.mac_address for port in ports.of_instance(session, uuid))
                 driver = self.drivers.get(host or "")
-                if driver is None or uuid not in {one.uuid for one in driver.domains()}:
+                if driver is None or uuid not in {domain.uuid for domain in driver.domains()}:
                     continue
                 has = sorted(vif.mac_address for vif in driver.interfaces(uuid))
-                if has != wanted:
-                    found.append(f"{uuid} has the interfaces {wanted}, and its guest {has}")
-            found += [f"port {one} was deleted and is back" for one in self.deleted_ports if ports.find(session, one)]
-            gone = select(Port.uuid).join(Instance, Instance.uuid == Port.instance_uuid)
-            found += [
-                f"port {one} is of no server" for one in session.scalars(gone.where(Instance.deleted_at.is_not(None)))
+                if has != expected_macs:
+                    violations_found.append(f"{uuid} has the interfaces {expected_macs}, and its guest {has}")
+            violations_found += [
+                f"port {port_id} was deleted and is back"
+                for port_id in self.deleted_ports
+                if ports.find(session, port_id)
             ]
-            made = session.scalar(select(func.count()).select_from(Port)) or 0
+            gone = select(Port.uuid).join(Instance, Instance.uuid == Port.instance_uuid)
+            violations_found += [
+                f"port {port_id} is of no server"
+                for port_id in session.scalars(gone.where(Instance.deleted_at.is_not(None)))
+            ]
+            port_count = session.scalar(select(func.count()).select_from(Port)) or 0
             given = session.scalar(select(func.count()).select_from(IpAllocation)) or 0
             counted = quotas.usages_of(session, "p").get("ports", 0)
-        return [*found, *([] if made == given == counted else [f"{made} ports, {given} addresses, {counted} counted"])]
+        return [
+            *violations_found,
+            *([] if port_count == given == counted else [f"{port_count} ports, {given} addresses, {counted} counted"]),
+        ]
 
     def begin_as_last_release(self, names: set[str]) -> None:
         """These services are of the last release, and have registered so."""
@@ -402,16 +410,16 @@ class Cloud:
             for host in self.hosts
         }
         with self.db.read() as session:
-            found = self.world.errors + violations(session, domains)
+            violations_found = self.world.errors + violations(session, domains)
             rows = session.execute(select(Instance.uuid, Instance.display_name))
             names = {uuid: name.partition("-")[0] for uuid, name in rows}
-        found += self._unfinished_images() + self._interfaces() + self.stopped_running
+        violations_found += self._unfinished_images() + self._interfaces() + self.stopped_running
         lost = self.acknowledged - names.keys() - self.delete_asked
-        found += [f"{uuid} was acknowledged and is lost" for uuid in sorted(lost)]
-        made = Counter(names.values())
-        found += [
-            f"{name} was asked for {self.asked[name]} times and is there {made[name]} times"
-            for name in made
-            if made[name] > self.asked[name]
+        violations_found += [f"{uuid} was acknowledged and is lost" for uuid in sorted(lost)]
+        count_by_name = Counter(names.values())
+        violations_found += [
+            f"{name} was asked for {self.asked[name]} times and is there {count_by_name[name]} times"
+            for name in count_by_name
+            if count_by_name[name] > self.asked[name]
         ]
-        return found
+        return violations_found

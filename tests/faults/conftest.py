@@ -24,8 +24,8 @@ def rarer_looks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def mover(tmp_path: Path) -> Iterator[Mover]:
-    made = Mover(tmp_path)
+    new_mover = Mover(tmp_path)
     try:
-        yield made
+        yield new_mover
     finally:
-        made.cloud.world.close()
+        new_mover.cloud.world.close()

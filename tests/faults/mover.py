@@ -117,12 +117,12 @@ class Mover:
     def holders(self) -> dict[str, set[tuple[str, int]]]:
         """What each consumer holds: {consumer: {(class, amount)}}, by `instance` and `migration`."""
         names = {self.uuid: "instance"}
-        found: dict[str, set[tuple[str, int]]] = {}
+        allocations_by_host: dict[str, set[tuple[str, int]]] = {}
         with self.cloud.db.read() as session:
             for row in session.scalars(select(Allocation)):
                 name = names.get(row.consumer_uuid, "migration")
-                found.setdefault(name, set()).add((row.resource_class, row.used))
-        return found
+                allocations_by_host.setdefault(name, set()).add((row.resource_class, row.used))
+        return allocations_by_host
 
     def domains(self) -> dict[str, PowerState]:
         return {

@@ -22,15 +22,15 @@ def recover(cloud: Cloud) -> None:
     by themselves before, as by `minova-manage unexpected adopt`.
     """
     conf = cloud.conf("conductor1")
-    by_itself = [one for one in recovery.find(cloud.db, conf).things if one.kind == "guest" and one.doubts]
-    for one in by_itself:
-        cloud.db.run(partial(adopt, cloud, one))
-    found = recovery.find(cloud.db, conf)
-    assert found.silent == {}, found.silent
-    left = recovery.bring_together(cloud.db, found, (), conf)
+    by_itself = [thing for thing in recovery.find(cloud.db, conf).things if thing.kind == "guest" and thing.doubts]
+    for thing in by_itself:
+        cloud.db.run(partial(adopt, cloud, thing))
+    findings = recovery.find(cloud.db, conf)
+    assert findings.silent == {}, findings.silent
+    left = recovery.bring_together(cloud.db, findings, (), conf)
     assert left == []
-    if found.row.safe_since is not None:
-        recovery.end(cloud.db, found, (), left=left, leave_rest=False)
+    if findings.row.safe_since is not None:
+        recovery.end(cloud.db, findings, (), left=left, leave_rest=False)
 
 
 def adopt(cloud: Cloud, one: UnexpectedItem, session: Session) -> None:

@@ -135,10 +135,10 @@ class Story:
     def abort(self) -> None:
         with self.cloud.db.read() as session:
             query = select(Migration.instance_uuid, Migration.id).order_by(Migration.id.desc()).limit(1)
-            found = session.execute(query).first()
-        if found is not None:
-            status, _ = self.ask("DELETE", f"/v2.1/servers/{found[0]}/migrations/{found[1]}")
-            self._note("abort", found[0], status)
+            row = session.execute(query).first()
+        if row is not None:
+            status, _ = self.ask("DELETE", f"/v2.1/servers/{row[0]}/migrations/{row[1]}")
+            self._note("abort", row[0], status)
 
     def delete(self) -> None:
         server = self._any()
@@ -201,10 +201,10 @@ class Story:
         self._look_for_dead(before)
         self.returned = [*self.cloud.hosts]
         with self.cloud.db.read() as session:
-            known = set(session.scalars(select(Instance.uuid)))
+            instance_uuids = set(session.scalars(select(Instance.uuid)))
             alive = session.scalars(select(Instance.uuid).where(Instance.deleted_at.is_(None))).all()
         # Not built yet, or deleted: users ask for it again.
-        self.cloud.acknowledged &= known
+        self.cloud.acknowledged &= instance_uuids
         for server in sorted({*alive} & self.cloud.delete_asked):
             self._delete(server)
 
@@ -224,8 +224,8 @@ class Story:
         with self.cloud.db.read() as session:
             query = select(Instance.uuid).where(Instance.deleted_at.is_(None)).order_by(Instance.id)
             some = session.scalars(query.where(LIKELY[action](self) if action in LIKELY else true())).all()
-            found = some if some and self.world.random.random() < 0.8 else session.scalars(query).all()
-        return self.world.random.choice(found) if found else None
+            candidates = some if some and self.world.random.random() < 0.8 else session.scalars(query).all()
+        return self.world.random.choice(candidates) if candidates else None
 
     def _note(self, what: str, which: str, status: int, answer: Any = None) -> None:
         self.counts[f"{what} {status // 100}xx"] += 1
@@ -245,7 +245,7 @@ class Story:
         # A second delivery of an old message may still come; the next audit corrects what it has changed.
         self.world.run(LATE)
         # Right without an audit. What a given-up move has claimed is counted until the next one.
-        self.miscounted = [one for one in self.cloud.violations() if "running_vms" in one]
+        self.miscounted = [violation for violation in self.cloud.violations() if "running_vms" in violation]
         self.audit()
 
     def _is_busy(self) -> bool:
@@ -282,8 +282,8 @@ class Story:
     def violations(self) -> list[str]:
         with self.cloud.db.read() as session:
             has = quotas.usages_of(session, self._project(session))
-            wanted = quotas.counted(session, self._project(session), has)
-        wrong_usages = [f"usage {has}, not {wanted}"] if has != wanted else []
+            counted_usage = quotas.counted(session, self._project(session), has)
+        wrong_usages = [f"usage {has}, not {counted_usage}"] if has != counted_usage else []
         return [
             *self.died,
             *self.miscounted,
@@ -298,8 +298,12 @@ class Story:
         return project
 
     def _wrong_domains(self) -> list[str]:
-        wanted, found = self._wanted_domains(), self.domains()
-        return [f"{host}: domains {found[host]}, not {wanted[host]}" for host in found if found[host] != wanted[host]]
+        expected_domains, actual_domains = self._wanted_domains(), self.domains()
+        return [
+            f"{host}: domains {actual_domains[host]}, not {expected_domains[host]}"
+            for host in actual_domains
+            if actual_domains[host] != expected_domains[host]
+        ]
 
     def domains(self) -> Domains:
         return {
@@ -309,7 +313,7 @@ class Story:
 
     def _wanted_domains(self) -> Domains:
         """Of a server that waits for a confirmation its source keeps a copy that is off."""
-        wanted: Domains = {host: {} for host in self.cloud.hosts}
+        expected_domains: Domains = {host: {} for host in self.cloud.hosts}
         with self.cloud.db.read() as session:
             finished = select(Migration).where(Migration.status == "finished")
             sources = {move.instance_uuid: move.source_compute for move in session.scalars(finished)}
@@ -317,9 +321,9 @@ class Story:
                 select(Instance).where(Instance.deleted_at.is_(None), Instance.host.is_not(None))
             ):
                 if row.vm_state == "resized":
-                    wanted[sources[row.uuid]][row.uuid] = PowerState.SHUTDOWN
-                wanted[str(row.host)][row.uuid] = PowerState(row.power_state)
-        return wanted
+                    expected_domains[sources[row.uuid]][row.uuid] = PowerState.SHUTDOWN
+                expected_domains[str(row.host)][row.uuid] = PowerState(row.power_state)
+        return expected_domains
 
 
 def _in_state(*vm_states: str) -> Callable[[Story], ColumnElement[bool]]:

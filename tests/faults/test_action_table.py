@@ -95,20 +95,20 @@ class Once:
 @pytest.fixture(scope="module")
 def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     """One host; each test has a server of its own."""
-    made = Cloud(1, Path(tmp_path_factory.mktemp("table")), hosts=1, **OPTIONS)
-    made.world.faults = Faults(others_first=0.0)
-    made.world.down_for = (1.0, 10.0)
-    made.world.run(30.0)
-    yield made
-    made.world.close()
+    new_cloud = Cloud(1, Path(tmp_path_factory.mktemp("table")), hosts=1, **OPTIONS)
+    new_cloud.world.faults = Faults(others_first=0.0)
+    new_cloud.world.down_for = (1.0, 10.0)
+    new_cloud.world.run(30.0)
+    yield new_cloud
+    new_cloud.world.close()
 
 
 def server_for(cloud: Cloud, kind: str) -> str:
     """A server in the state in which the action begins."""
-    known = set(cloud.acknowledged)
-    cloud.create(len(known) + 1, 1)
-    assert wait_until(cloud, lambda: len(cloud.acknowledged) > len(known), 30.0)
-    (uuid,) = cloud.acknowledged - known
+    uuids_before = set(cloud.acknowledged)
+    cloud.create(len(uuids_before) + 1, 1)
+    assert wait_until(cloud, lambda: len(cloud.acknowledged) > len(uuids_before), 30.0)
+    (uuid,) = cloud.acknowledged - uuids_before
     assert wait_until(cloud, lambda: state_of(cloud, uuid) == ("active", None), 60.0)
     if kind in BEFORE:
         cloud.act(uuid, BEFORE[kind])
@@ -183,4 +183,4 @@ def violations(cloud: Cloud) -> list[str]:
     """Images of servers that were shelved here, and unfinished ones of actions that are cancelled, are no violations."""
     with cloud.db.read() as session:
         kept = set(session.scalars(select(Image.id)))
-    return [found for found in cloud.violations() if not any(image in found for image in kept)]
+    return [violation for violation in cloud.violations() if not any(image in violation for image in kept)]

@@ -34,10 +34,10 @@ CHANGES = ("prepare", "rebuild", "destroy", "hard_reboot")
 
 @pytest.fixture
 def cloud(tmp_path: Path) -> Iterator[Cloud]:
-    made = Cloud(1, tmp_path, hosts=2, **ROOMY)
-    made.world.run(30.0)
-    yield made
-    made.world.close()
+    new_cloud = Cloud(1, tmp_path, hosts=2, **ROOMY)
+    new_cloud.world.run(30.0)
+    yield new_cloud
+    new_cloud.world.close()
 
 
 def until(cloud: Cloud, true: Callable[[], bool], seconds: float = 120.0) -> None:
@@ -50,9 +50,10 @@ def until(cloud: Cloud, true: Callable[[], bool], seconds: float = 120.0) -> Non
 
 def rows(cloud: Cloud) -> dict[str, tuple[str, str | None]]:
     with cloud.db.read() as session:
-        found = session.execute(select(Instance.uuid, Instance.vm_state, Instance.host, Instance.task_state))
+        instance_rows = session.execute(select(Instance.uuid, Instance.vm_state, Instance.host, Instance.task_state))
         return {
-            uuid: (vm_state if task is None else f"{vm_state}/{task}", host) for uuid, vm_state, host, task in found
+            uuid: (vm_state if task is None else f"{vm_state}/{task}", host)
+            for uuid, vm_state, host, task in instance_rows
         }
 
 
@@ -191,9 +192,9 @@ def test_a_rebuild_in_progress_is_not_done_again(cloud: Cloud) -> None:
     cloud.back_up()
     until(cloud, lambda: rows(cloud)[uuid][0] == "active")
     cloud.world.run(5.0)
-    (domain,) = [one for driver in cloud.drivers.values() for one in driver._domains.values()]
+    (domain,) = [each_domain for driver in cloud.drivers.values() for each_domain in driver._domains.values()]
     restore(cloud)
-    (after,) = [one for driver in cloud.drivers.values() for one in driver._domains.values()]
+    (after,) = [each_domain for driver in cloud.drivers.values() for each_domain in driver._domains.values()]
     assert after == domain, "its disk and its run are those of before"
     assert after.power_state is PowerState.RUNNING
     assert rows(cloud)[uuid][0] == "active", "the repeated request is only reported"

@@ -14,14 +14,14 @@ DIGEST = "a" * 64
 
 def test_bug_image_that_was_deleted_stopped_a_move_at_its_claim(mover: Mover, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the guest is shut down, its source is asked whether it can serve the image."""
-    asked: list[tuple[str, ...]] = []
+    requested_images: list[tuple[str, ...]] = []
     withheld = True
 
     def fetch(*_: object) -> dict[str, errors.ImageWithheld]:
         return {DIGEST: errors.ImageWithheld("not at the image service")} if withheld else {}
 
     def require_movable(_: FakeDriver, __: object, *, images: tuple[str, ...] = ()) -> None:
-        asked.append(images)
+        requested_images.append(images)
 
     monkeypatch.setattr(MoveImages, "fetch", fetch)
     monkeypatch.setattr(MoveImages, "fetch_here", lambda *_: None)
@@ -32,5 +32,5 @@ def test_bug_image_that_was_deleted_stopped_a_move_at_its_claim(mover: Mover, mo
     mover.require_sound()
     withheld = False
     mover.do("migrate")
-    assert asked == [(DIGEST,), ()]
+    assert requested_images == [(DIGEST,), ()]
     mover.require_sound()

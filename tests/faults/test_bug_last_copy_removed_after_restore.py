@@ -144,9 +144,9 @@ def restored(mover: Mover, tmp_path: Path) -> Callable[[str], str]:
 
 def force_end(mover: Mover) -> None:
     """The operator ends safe mode without an adoption."""
-    found = recovery.find(mover.cloud.db)
-    assert found.row.safe_since is not None
-    recovery.end(mover.cloud.db, found, (), left=["x"], leave_rest=True)
+    findings = recovery.find(mover.cloud.db)
+    assert findings.row.safe_since is not None
+    recovery.end(mover.cloud.db, findings, (), left=["x"], leave_rest=True)
     mover.world.run(30.0)
     assert mover.cloud.safe_since() is None
 
@@ -181,8 +181,8 @@ def test_a_confirmation_of_a_move_that_was_reverted_since_the_backup(
 
 def test_a_move_whose_source_has_no_copy_is_adopted_as_confirmed(mover: Mover, restored: Callable[[str], str]) -> None:
     destination = restored("confirm_resize")
-    (found,) = recovery.find(mover.cloud.db, mover.cloud.conf("conductor1")).things
-    assert (found.id, found.where, found.reason, found.can_be_adopted) == (mover.uuid, mover.source, "no_copy", True)
+    (thing,) = recovery.find(mover.cloud.db, mover.cloud.conf("conductor1")).things
+    assert (thing.id, thing.where, thing.reason, thing.can_be_adopted) == (mover.uuid, mover.source, "no_copy", True)
     adopt_all(mover)
     assert mover.state == ("active", None, destination)
     assert mover.domains() == {destination: RUNNING}
@@ -258,7 +258,7 @@ def test_one_recovery_ends_a_move_that_was_confirmed_and_whose_server_was_restar
         mover.source = source
     destination = moved(mover)
     restore_after(mover, lambda: mover.do("confirm_resize"), lambda: mover.cloud.act(mover.uuid, "reboot_hard"))
-    reasons = {found.where: found.reason for found in recovery.find(mover.cloud.db).things}
+    reasons = {thing.where: thing.reason for thing in recovery.find(mover.cloud.db).things}
     assert reasons == {mover.source: "no_copy", destination: "newer"}
     adopt_all(mover)
     assert mover.state == ("active", None, destination)
@@ -273,7 +273,7 @@ def test_a_move_that_neither_host_has_is_not_confirmed(mover: Mover) -> None:
     lose(mover, destination)
     mover.world.run(150.0)
     with mover.cloud.db.read() as session:
-        (guest,) = (one for one in unexpected.guests(session, mover.uuid) if one.host == mover.source)
+        (guest,) = (guest_row for guest_row in unexpected.guests(session, mover.uuid) if guest_row.host == mover.source)
     with pytest.raises(errors.Conflict, match="has none either"):
         mover.cloud.db.run(lambda session: Adoption().adopt(session, guest, now(), mover.cloud.db.now()))
 

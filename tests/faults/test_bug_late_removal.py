@@ -21,12 +21,12 @@ DELETE_TIMEOUT = 60
 
 @pytest.fixture
 def mover(tmp_path: Path) -> Iterator[Mover]:
-    made = Mover(tmp_path, conductor__delete_timeout=DELETE_TIMEOUT)
-    double_all(made.cloud)
+    new_mover = Mover(tmp_path, conductor__delete_timeout=DELETE_TIMEOUT)
+    double_all(new_mover.cloud)
     try:
-        yield made
+        yield new_mover
     finally:
-        made.cloud.world.close()
+        new_mover.cloud.world.close()
 
 
 def ask_to_delete(mover: Mover) -> None:
@@ -90,10 +90,12 @@ def test_bug_deletion_that_waited_for_other_work_removes_a_guest_in_use(mover: M
     manager = mover.world.processes[mover.source].manager
     removals = manager._builder.removals
     give_up(mover)
-    asked = removals._clock()
+    requested_at = removals._clock()
     use_again(mover)
     mover.world.run(2.0)
-    mover.world.later(0.0, mover.world.processes[mover.source], partial(manager._terminate, ADMIN, mover.uuid, asked))
+    mover.world.later(
+        0.0, mover.world.processes[mover.source], partial(manager._terminate, ADMIN, mover.uuid, requested_at)
+    )
     mover.world.run(30.0)
     require_used(mover)
 

@@ -120,12 +120,12 @@ def bring_back(cloud: Cloud, uuid: str, kind: str) -> None:
     while kind in INTERFACES and (has := interfaces_of(cloud, uuid)) != INTERFACES[kind]:
         cloud.act(uuid, "detach_interface" if has else "attach_interface")
         assert wait_until(cloud, lambda: is_at_rest(cloud, uuid), UNDISTURBED)
-    wanted = BEGINS_IN.get(kind, "active")
+    expected = BEGINS_IN.get(kind, "active")
     before = state_of(cloud, uuid)[0]
-    if before != wanted:
-        cloud.act(uuid, BACK[before, wanted])
+    if before != expected:
+        cloud.act(uuid, BACK[before, expected])
         assert wait_until(cloud, lambda: is_at_rest(cloud, uuid), UNDISTURBED)
-    assert state_of(cloud, uuid) == (wanted, None)
+    assert state_of(cloud, uuid) == (expected, None)
 
 
 def killed_at(cloud: Cloud, uuid: str, kind: str, names: tuple[str, ...], step: int) -> bool:

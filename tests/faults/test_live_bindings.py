@@ -56,9 +56,9 @@ def moving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Moving]:
         return NeutronPorts(worker, cast(NeutronClient, neutron), "br-int")
 
     monkeypatch.setattr(conductor, "_neutron", ports)
-    made = Moving(tmp_path, neutron)
-    yield made
-    made.mover.cloud.world.close()
+    new_moving = Moving(tmp_path, neutron)
+    yield new_moving
+    new_moving.mover.cloud.world.close()
 
 
 def test_the_destination_has_an_inactive_binding_until_the_guest_is_there(moving: Moving) -> None:

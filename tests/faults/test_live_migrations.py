@@ -320,21 +320,21 @@ def test_a_migration_is_cancelled_while_it_waits_for_its_turn(mover: Mover) -> N
     mover.cloud.create(2, 1)
     mover.world.run(30.0)
     (other,) = {*mover.cloud.acknowledged} - {mover.uuid}
-    asked: list[str] = []
+    calls: list[str] = []
 
     def ask() -> None:
         mover.world.run(1.0)
-        if not asked:
+        if not calls:
             mover.ask("live_migrate")
-            asked.append("live_migrate")
-        elif mover.migration().status == "queued" and "cancel" not in asked:
+            calls.append("live_migrate")
+        elif mover.migration().status == "queued" and "cancel" not in calls:
             mover.cloud.conductor.cancel_move(CTX, instance_uuid=mover.uuid, migration_uuid=mover.migration().uuid)
-            asked.append("cancel")
+            calls.append("cancel")
 
     for driver in mover.cloud.drivers.values():
         driver.live_rounds, driver.between_rounds = 30, ask
     mover.cloud.conductor.start_action(CTX, instance_uuid=other, action="live_migrate", arguments={})
-    mover.wait(lambda: "cancel" in asked)
+    mover.wait(lambda: "cancel" in calls)
     mover.wait(lambda: mover.row.task_state is None, 5.0)
     assert mover.state == ("active", None, mover.source)
     assert mover.migration().status == "cancelled"

@@ -84,7 +84,7 @@ def test_nothing_that_runs_dies(tmp_path: Path, seed: int, restart: bool, lost: 
         world.run(600.0)
         assert cloud.safe_since() is None
         assert before - cloud.running() == set()
-        assert [one for one in cloud.violations() if not is_lost(one)] == []
+        assert [violation for violation in cloud.violations() if not is_lost(violation)] == []
         assert cloud.unexpected() == []
     finally:
         world.close()
@@ -148,7 +148,7 @@ def test_nothing_that_runs_dies_in_a_storm(tmp_path: Path, seed: int) -> None:
         world.run(600.0)
         assert cloud.safe_since() is None, name
         assert before - cloud.running() == set(), name
-        assert [one for one in cloud.violations() if not is_lost(one)] == [], name
+        assert [violation for violation in cloud.violations() if not is_lost(violation)] == [], name
         assert cloud.unexpected() == [], name
     finally:
         world.close()

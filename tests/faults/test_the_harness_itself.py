@@ -31,23 +31,23 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 def found_in(folder: Path, name: str, words: str, first_seed: int = 0, hosts: int = 3) -> list[str]:
     """What is wrong after storms of this name: with the first seed that shows a violation with these words, or with any seed."""
-    storm, found = STORMS[name], list[str]()
+    storm, violations_found = STORMS[name], list[str]()
     for seed in range(first_seed, first_seed + SEEDS):
         (folder / str(seed)).mkdir()
         cloud = Cloud(seed, folder / str(seed), hosts=hosts, **storm.overrides)
         try:
             live(cloud, storm, requests=12, double=NO_DOUBLES)
-            found += violations(cloud, storm)
+            violations_found += violations(cloud, storm)
         finally:
             cloud.world.close()
-        if any(words in violation for violation in found):
+        if any(words in violation for violation in violations_found):
             break
-    return found
+    return violations_found
 
 
 @pytest.mark.nightly("a storm more; the words of the core are enough for each day")
 def test_in_the_storm_itself_the_invariants_are_broken(tmp_path: Path) -> None:
-    wanted = {"in transit", "task left", "allocation without instance", "domains", "vcpus_used"}
+    not_seen_yet = {"in transit", "task left", "allocation without instance", "domains", "vcpus_used"}
     for seed in range(4):
         (tmp_path / str(seed)).mkdir()
         cloud = Cloud(seed, tmp_path / str(seed), hosts=3)
@@ -59,25 +59,25 @@ def test_in_the_storm_itself_the_invariants_are_broken(tmp_path: Path) -> None:
             assert cloud.violations() == []
         finally:
             cloud.world.close()
-        wanted = {words for words in wanted if not any(words in violation for violation in seen)}
-        if not wanted:
+        not_seen_yet = {words for words in not_seen_yet if not any(words in violation for violation in seen)}
+        if not not_seen_yet:
             return
-    raise AssertionError(f"never seen: {sorted(wanted)}")
+    raise AssertionError(f"never seen: {sorted(not_seen_yet)}")
 
 
 @pytest.mark.nightly("ten storms; that the harness can fail is shown each night")
 def test_clocks_that_run_backwards_are_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With one host: of several one is always heard again soon, and takes the servers of the others."""
     clocks_that_run_backwards(monkeypatch)
-    found = found_in(tmp_path, "clocks step", "is in error", first_seed=3, hosts=1)
-    assert any("is in error" in violation for violation in found), found
+    violations_found = found_in(tmp_path, "clocks step", "is in error", first_seed=3, hosts=1)
+    assert any("is in error" in violation for violation in violations_found), violations_found
 
 
 @pytest.mark.nightly("a storm more; the words of the core are enough for each day")
 def test_a_hypervisor_that_forgets_to_destroy_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeDriver, "destroy", lambda self, instance_uuid, row=None: None)
-    found = found_in(tmp_path, "calm", "domains")
-    assert any("domains" in violation for violation in found), found
+    violations_found = found_in(tmp_path, "calm", "domains")
+    assert any("domains" in violation for violation in violations_found), violations_found
 
 
 def no_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,5 +149,5 @@ def test_a_cloud_that_is_broken_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, storm: str, broken: Patch, words: str, first_seed: int
 ) -> None:
     broken(monkeypatch)
-    found = found_in(tmp_path, storm, words, first_seed)
-    assert any(words in violation for violation in found), found
+    violations_found = found_in(tmp_path, storm, words, first_seed)
+    assert any(words in violation for violation in violations_found), violations_found

@@ -267,7 +267,10 @@ class World:
 
     def elsewhere(self, process: Process, seconds: float) -> None:
         """The thread of an action waits so long; other threads of the process, and other processes, work meanwhile."""
-        stack, self._stack = self._stack, [one for one in self._stack if one is not process]
+        stack, self._stack = (
+            self._stack,
+            [running_process for running_process in self._stack if running_process is not process],
+        )
         process.acts = False
         try:
             self.run(seconds)

@@ -100,7 +100,7 @@ class Clients:
     def of(self, *kinds: str, status: int | None = None) -> list[Answer]:
         with self._lock:
             answers = list(self.answers)
-        return [one for one in answers if one.kind in kinds and status in (None, one.status)]
+        return [answer for answer in answers if answer.kind in kinds and status in (None, answer.status)]
 
     def executed(self, kind: str) -> set[str]:
         """The keys of the changes that show."""
@@ -108,7 +108,7 @@ class Clients:
             return set(self._names(kind))
         if kind == "deletion":
             there = {network["id"] for network in self._get("/network/v2.0/networks")["networks"]}
-            return {one.key for one in self.of(kind)} - there
+            return {answer.key for answer in self.of(kind)} - there
         if kind == "rename":
             return {self._get(f"/v2.1/servers/{uuid}")["server"]["name"] for uuid in self._servers}
         return {
@@ -118,13 +118,13 @@ class Clients:
         }
 
     def _names(self, kind: str) -> Iterator[str]:
-        made = self._creations[kind]
-        path, marker = made.path + made.paged, ""
-        while found := self._get(path + marker)[made.plural]:
-            yield from (one["name"] for one in found)
-            if not made.paged:
+        creation = self._creations[kind]
+        path, marker = creation.path + creation.paged, ""
+        while resources := self._get(path + marker)[creation.plural]:
+            yield from (resource["name"] for resource in resources)
+            if not creation.paged:
                 return
-            marker = f"&marker={found[-1]['id']}"
+            marker = f"&marker={resources[-1]['id']}"
 
     def _get(self, path: str) -> Any:
         return self._http.request("GET", self._url + path).json()
@@ -159,10 +159,10 @@ class Clients:
         return lambda: self._creates(kind)
 
     def _creates(self, kind: str) -> None:
-        made = self._creations[kind]
+        creation = self._creations[kind]
         while not self._stopping.wait(0 if kind == "server" else PAUSE):
             name = f"{kind} {next(self._numbers)}"
-            self._ask(kind, "POST", made.path, made.body(name), name)
+            self._ask(kind, "POST", creation.path, creation.body(name), name)
 
     def _deletes_networks(self) -> None:
         """Keeps a stock of them, for the time in which none are made."""

@@ -206,8 +206,8 @@ class Deployment:
 
     def wait_up(self, *hosts: str, timeout: float = 60) -> None:
         """Until the computes named, or all, and the controller's services are up."""
-        wanted = set(hosts or self.services) - {"api", "conductor", "scheduler"}
-        hosts_up = wanted | {"controller"}
+        compute_hosts = set(hosts or self.services) - {"api", "conductor", "scheduler"}
+        hosts_up = compute_hosts | {"controller"}
         self._wait_for_rows("services", lambda row: row["state"] == "up" and row["host"], hosts_up, timeout)
         wait_for("the API", lambda: "Binary" in self.cli("service", "list", check=False), timeout)
 
@@ -215,9 +215,9 @@ class Deployment:
             hosts = {row["Host"] for row in self.json("service", "list") if row["State"] == "up"}
             return hosts_up <= hosts
 
-        wait_for(f"{wanted} up", up, timeout)
+        wait_for(f"{compute_hosts} up", up, timeout)
         for executable in self.services.values():
-            if executable.release is None and executable.is_running and executable.host in wanted:
+            if executable.release is None and executable.is_running and executable.host in compute_hosts:
                 wait_for(f"{executable.host} listens", lambda one=executable: one.listens, timeout)  # type: ignore[misc]
 
     def _wait_for_rows(

@@ -16,26 +16,26 @@ def leftovers(database: Database, libvirt_uri: str, folder: Path) -> list[str]:
 
 def domains_and_disks(libvirt_uri: str, folder: Path) -> list[str]:
     """Domains, and folders of instances below the state folder in `folder`."""
-    found = []
+    left_things = []
     connection = libvirt.open(libvirt_uri)
     try:
-        found += [f"domain {domain.name()}" for domain in connection.listAllDomains()]
+        left_things += [f"domain {domain.name()}" for domain in connection.listAllDomains()]
     finally:
         connection.close()
     instances = folder / "state" / "instances"
-    found += [f"disk {path.name}" for path in instances.glob("*-*-*-*-*")]
-    return found
+    left_things += [f"disk {path.name}" for path in instances.glob("*-*-*-*-*")]
+    return left_things
 
 
 def leftovers_in_tables(database: Database) -> list[str]:
     """Allocations, tasks and usage without an owner."""
-    found = []
+    left_things = []
     with database.read() as session:
-        found += [f"allocation of {uuid}" for uuid in session.scalars(select(Allocation.consumer_uuid))]
-        found += [f"task of {uuid}" for uuid in session.scalars(select(Task.instance_uuid))]
+        left_things += [f"allocation of {uuid}" for uuid in session.scalars(select(Allocation.consumer_uuid))]
+        left_things += [f"task of {uuid}" for uuid in session.scalars(select(Task.instance_uuid))]
         if session.scalar(select(func.sum(Inventory.used))):
-            found.append("used inventories")
+            left_things.append("used inventories")
         for node in session.scalars(select(ComputeNode)):
             if node.vcpus_used or node.running_vms or node.local_gb_used:
-                found.append(f"usage of {node.host}: {node.vcpus_used} vcpus, {node.local_gb_used} GB")
-    return found
+                left_things.append(f"usage of {node.host}: {node.vcpus_used} vcpus, {node.local_gb_used} GB")
+    return left_things

@@ -80,7 +80,7 @@ class Process:
         words = [str(word) for word in command]
         name = Path(words[0]).name
         kind = next(kind for kind, executables in KINDS.items() if name in executables)
-        asked = {
+        program = {
             "name": name,
             "words": words,
             "environment": dict(environment or os.environ),
@@ -90,7 +90,7 @@ class Process:
         self._words = words
         self._lock = threading.Lock()
         self._connection = _server(kind).connect()
-        socket.send_fds(self._connection, [json.dumps(asked).encode() + b"\n"], [out.fileno(), err.fileno()])
+        socket.send_fds(self._connection, [json.dumps(program).encode() + b"\n"], [out.fileno(), err.fileno()])
         self._answers = self._connection.makefile("rb")
         self.pid = int(self._answers.readline())
 
@@ -213,9 +213,9 @@ def watch(connection: socket.socket, mains: Mapping[str, Any]) -> None:
     if pid == 0:
         connection.close()
         _die_with_the_parent()
-        asked = json.loads(request)
-        _become(asked, *files)
-        sys.exit(mains[asked["name"]]())
+        program = json.loads(request)
+        _become(program, *files)
+        sys.exit(mains[program["name"]]())
     with contextlib.suppress(OSError):
         connection.sendall(f"{pid}\n".encode())
     _, status = os.waitpid(pid, 0)

@@ -23,7 +23,7 @@ def test_pages_filters_and_sums(stocked: Cloud) -> None:
     server = stocked.make_server("aX1")
     stocked.conductor.edit(server["id"], vm_state="error", task_state=None)
     assert [len(page) for page in follow(stocked, "/v2.1/servers/detail", limit=4)] == [4, 2]
-    found = {
+    names_by_query = {
         "name=%5Ea_1": ["a_1%"],
         "name=%25$": ["a_4%", "a_3%", "a_2%", "a_1%", "a_0%"],
         "name=%5EAX1$": ["aX1"],
@@ -34,7 +34,9 @@ def test_pages_filters_and_sums(stocked: Cloud) -> None:
         "changes-since=2026-01-01T00:00:00Z&limit=1": ["aX1"],
         "sort_key=vm_state&sort_dir=desc&limit=1": ["aX1"],
     }
-    assert {query: names(stocked.get("/v2.1/servers", query_string=query)) for query in found} == found
+    assert {
+        query: names(stocked.get("/v2.1/servers", query_string=query)) for query in names_by_query
+    } == names_by_query
     assert stocked.get("/v2.1/os-hypervisors/statistics")["hypervisor_statistics"]["count"] == 0
     assert [image["name"] for image in stocked.get("/v2/images?limit=1&status=active")["images"]] == ["guest"]
     assert stocked.ask("GET", "/v2.1/flavors/x%00y")[0] in (400, 404)

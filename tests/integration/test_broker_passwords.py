@@ -33,8 +33,8 @@ def test_bug_user_that_exists_kept_its_old_password(
                 ["sh", "-e", "-c", printed], env=environment, capture_output=True, text=True, timeout=120
             )
             assert (done.returncode, done.stderr) == (0, ""), printed
-            found = re.search(r"rabbit://compute\.hv1:([^@]+)@", printed)
-            assert found is not None
-            passwords.append(found[1])
-            broker.ctl("authenticate_user", "compute.hv1", found[1])
+            url_match = re.search(r"rabbit://compute\.hv1:([^@]+)@", printed)
+            assert url_match is not None
+            passwords.append(url_match[1])
+            broker.ctl("authenticate_user", "compute.hv1", url_match[1])
     assert passwords[0] != passwords[1]

@@ -74,7 +74,7 @@ def cloud(
 
 def quantile(of: float, answers: list[Answer]) -> float:
     """Seconds."""
-    seconds = sorted(one.took for one in answers)
+    seconds = sorted(answer.took for answer in answers)
     return seconds[min(int(len(seconds) * of), len(seconds) - 1)]
 
 
@@ -110,11 +110,13 @@ def test_a_refused_change_is_never_executed_and_reads_go_on(
             states = {(row["Binary"], row["Host"]): row["State"] for row in cloud.json("service", "list")}
             over = time.monotonic()
         wait_for(
-            "servers are made again", lambda: any(one.begun > over for one in clients.of("server", status=202)), 60
+            "servers are made again",
+            lambda: any(answer.begun > over for answer in clients.of("server", status=202)),
+            60,
         )
 
     assert set(states.values()) <= {"up", "in doubt"}, states
-    statuses = {kind: {one.status for one in clients.of(kind)} for kind in CLIENTS}
+    statuses = {kind: {answer.status for answer in clients.of(kind)} for kind in CLIENTS}
     # A server that reboots takes no second reboot.
     statuses["action"].discard(409)
     assert statuses == {kind: {200} if kind in READS else {ANSWERS[kind], REFUSED} for kind in CLIENTS}
@@ -127,19 +129,19 @@ def test_a_refused_change_is_never_executed_and_reads_go_on(
         # A new name may be the server's although no answer came: its repetition changes nothing. What was in flight when the alarm began
         # may be executed later than the API looks for it (decision 0053).
         refused = {
-            one.key
-            for one in clients.of(kind, status=REFUSED)
-            if one.is_unsent or (one.begun > told_at and kind != "rename")
+            answer.key
+            for answer in clients.of(kind, status=REFUSED)
+            if answer.is_unsent or (answer.begun > told_at and kind != "rename")
         }
         assert refused & clients.executed(kind) == set(), kind
     for name, service in cloud.services.items():
         lines = [line for line in service.log.splitlines() if " WARNING " in line or " ERROR " in line]
-        assert [one for one in tracebacks(service.log) if one.level != "DEBUG"] == [], name
+        assert [logged for logged in tracebacks(service.log) if logged.level != "DEBUG"] == [], name
         assert len(lines) < LINES, (name, lines)
 
 
 def is_done(clients: Clients, kind: str) -> bool:
-    return {one.key for one in clients.of(kind, status=ANSWERS[kind])} <= clients.executed(kind)
+    return {answer.key for answer in clients.of(kind, status=ANSWERS[kind])} <= clients.executed(kind)
 
 
 def require_at_once(clients: Clients, calm_ends: float, alarmed: float, over: float) -> float:
@@ -148,19 +150,19 @@ def require_at_once(clients: Clients, calm_ends: float, alarmed: float, over: fl
     """
 
     def between(begin: float, end: float, kinds: Iterable[str]) -> list[Answer]:
-        return [one for one in clients.of(*kinds) if begin < one.begun < end]
+        return [answer for answer in clients.of(*kinds) if begin < answer.begun < end]
 
     refused = clients.of(*CHANGES, status=REFUSED)
-    first = min(one.begun + one.took for one in refused) - alarmed
+    first = min(answer.begun + answer.took for answer in refused) - alarmed
     noise = quantile(1, between(alarmed, over, ["idle"]))
     calm_reads, reads = between(0, calm_ends, ["read"]), between(alarmed, over, ["read"])
     calm = between(0, calm_ends, CHANGES)
     # The slowest change before the alarm; a broker or database that is slow for a moment takes longer.
     busy = 4 * quantile(1, calm)
-    known = between(alarmed + max(first, 0), over, CHANGES)
+    changes_late = between(alarmed + max(first, 0), over, CHANGES)
     print(
         f"first refusal after {first:.2f} s, {len(refused)} refused, the slowest after {quantile(1, refused):.2f} s, p50 of the "
-        f"later ones {quantile(0.5, known):.3f} s, p99 {quantile(0.99, known):.3f} s; a change before the alarm at most {busy / 4:.2f} s"
+        f"later ones {quantile(0.5, changes_late):.3f} s, p99 {quantile(0.99, changes_late):.3f} s; a change before the alarm at most {busy / 4:.2f} s"
     )
     print(
         f"{len(reads)} reads, p50 {quantile(0.5, reads):.3f} s, p99 {quantile(0.99, reads):.3f} s; before the alarm {len(calm_reads)}, "
@@ -169,8 +171,8 @@ def require_at_once(clients: Clients, calm_ends: float, alarmed: float, over: fl
     assert first < flow_control.CONFIRM_GRACE + busy + noise
     assert quantile(1, refused) < TOLD_WITHIN + busy + noise
     # Once the API knows of the alarm: a refusal needs neither the broker nor a conductor.
-    assert quantile(0.5, known) < quantile(0.5, calm) + noise
-    assert quantile(0.99, known) < busy + noise
+    assert quantile(0.5, changes_late) < quantile(0.5, calm) + noise
+    assert quantile(0.99, changes_late) < busy + noise
     for share in (0.5, 0.99):
         assert quantile(share, reads) < 2 * quantile(share, calm_reads) + noise
     return alarmed + first

@@ -22,8 +22,8 @@ STOPS_WITHIN = 10.0
 
 def service_of(cloud: Deployment, host: str) -> dict[str, Any]:  # noqa: F811
     listed: list[dict[str, Any]] = cloud.json("service", "list", "--long")
-    (found,) = [row for row in listed if (row["Host"], row["Binary"]) == (host, "minova-compute")]
-    return found
+    (service_row,) = [row for row in listed if (row["Host"], row["Binary"]) == (host, "minova-compute")]
+    return service_row
 
 
 @contextmanager

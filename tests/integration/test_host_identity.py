@@ -136,15 +136,15 @@ GUESTS = {
 def allocations(cloud: Deployment) -> dict[str, dict[str, Any]]:
     """By instance: the provider, and the amount of each class."""
     database = Database(f"sqlite:///{cloud.folder}/minova.sqlite", readonly=True)
-    found: dict[str, dict[str, Any]] = {}
+    amounts_by_consumer: dict[str, dict[str, Any]] = {}
     with database.read() as session:
         rows = select(Allocation, ResourceProvider.uuid).join(
             ResourceProvider, ResourceProvider.id == Allocation.provider_id
         )
         for row, provider in session.execute(rows):
-            found.setdefault(row.consumer_uuid, {"provider": provider})[row.resource_class] = row.used
+            amounts_by_consumer.setdefault(row.consumer_uuid, {"provider": provider})[row.resource_class] = row.used
     database.close()
-    return found
+    return amounts_by_consumer
 
 
 def audit_twice(cloud: Deployment, node: str) -> None:
@@ -176,7 +176,7 @@ def test_real_guests_run_on_with_their_allocations_while_their_host_is_renamed(
         uuids[name] = cloud.wait_status(name, "ACTIVE")["id"]
     node = cloud.server("mixed")["OS-EXT-SRV-ATTR:hypervisor_hostname"]
     taken = allocations(cloud)
-    (provider,) = {found["provider"] for found in taken.values()}
+    (provider,) = {allocation["provider"] for allocation in taken.values()}
     assert taken == {uuids[name]: {"provider": provider, **takes} for name, (_, takes) in GUESTS.items()}
     audit_twice(cloud, node)
     assert allocations(cloud) == taken

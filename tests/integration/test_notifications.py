@@ -67,14 +67,14 @@ def test_a_server_is_told_of_from_its_request_to_its_end(cloud: Deployment, tmp_
     cloud.cli("server", "delete", "vm", "--wait")
     consumer = Consumer(cloud.transport_url, "notifications.info")
     try:
-        found = wait_for("six notifications", lambda: len(consumer()) >= len(EXPECTED) and consumer.messages)
+        messages = wait_for("six notifications", lambda: len(consumer()) >= len(EXPECTED) and consumer.messages)
     except AssertionError:
         raise AssertionError(f"{consumer.messages}\n{cloud.logs()}") from None
-    assert isinstance(found, list)
+    assert isinstance(messages, list)
     # The scheduler and the conductor each have a line of their own: only within one is there an order.
-    events = [message["event_type"] for message in found]
+    events = [message["event_type"] for message in messages]
     assert sorted(events, key=lambda event: event.startswith("compute")) == EXPECTED
-    ended = next(m for m in found if m["event_type"] == "compute.instance.create.end")
+    ended = next(m for m in messages if m["event_type"] == "compute.instance.create.end")
     assert (ended["publisher_id"], ended["priority"]) == ("compute.hv", "INFO")
     assert ended["payload"]["instance_id"] == uuid
     assert ended["_context_request_id"].startswith("req-")

@@ -107,7 +107,7 @@ def test_servers_flavors_and_images(cluster: Cluster, tmp_path: Path) -> None:
         _,
         _,
         _,
-        made,
+        created,
         listed,
         matching,
         by_ip,
@@ -128,7 +128,7 @@ def test_servers_flavors_and_images(cluster: Cluster, tmp_path: Path) -> None:
         "tags": [],
     }
     assert "a/b" not in image["properties"]
-    assert (made["status"], shown["status"], shown["name"]) == ("ACTIVE", "ACTIVE", "web-1")
+    assert (created["status"], shown["status"], shown["name"]) == ("ACTIVE", "ACTIVE", "web-1")
     assert (shown["key_name"], shown["config_drive"]) == ("mine", "True")
     assert [server["Name"] for server in listed] == [server["Name"] for server in matching] == ["web-1"]
     # A filter that was dropped would list every server here, and `server delete` would get them.

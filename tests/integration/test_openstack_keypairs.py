@@ -39,10 +39,10 @@ def test_openstacks_client_imports_makes_shows_and_deletes_keys(url: str, tmp_pa
     module = "tests.openstack_commands"
     given = json.dumps([[*login, "keypair", *words] for words in commands])
     done = subprocess.run([sys.executable, "-m", module], input=given, capture_output=True, text=True, timeout=300)
-    imported, made, listed, shown, again, deleted, left = json.loads(done.stdout)
+    imported, created, listed, shown, again, deleted, left = json.loads(done.stdout)
     assert imported[0] == 0, imported
     assert json.loads(imported[1])["fingerprint"] == KNOWN[ED25519]
-    assert made[1].startswith("-----BEGIN OPENSSH PRIVATE KEY-----")
+    assert created[1].startswith("-----BEGIN OPENSSH PRIVATE KEY-----")
     assert listed[1].split() == ["mine", "new"]
     assert shown[1].strip() == f"{ED25519} a@b"
     assert (again[0], "Key pair 'mine' already exists." in again[2]) == (1, True)

@@ -106,11 +106,11 @@ def test_a_guest_outlives_its_libvirtd_and_ends_with_the_server(guest: Guest) ->
 
 def processes_with(word: str) -> list[int]:
     """Processes that have the word in their arguments."""
-    found = []
+    process_ids = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             if word.encode() in path.read_bytes():
-                found.append(int(path.parent.name))
+                process_ids.append(int(path.parent.name))
         except OSError:
             continue
-    return found
+    return process_ids

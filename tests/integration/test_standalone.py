@@ -139,17 +139,17 @@ def test_a_guest_outlives_the_service_and_is_stopped_and_started(
         "#!/bin/sh\necho THE KEY: $(grep -o 'ssh-ed25519 [^\" ]*' /config/openstack/latest/meta_data.json)\n"
     )
     given = ("--key-name", "mine", "--user-data", str(script), "--config-drive")
-    made = real.json("server", "create", "vm", "--flavor", "m1.nano", "--image", "guest", "--wait", *given)
-    assert (made["key_name"], made["config_drive"], len(made["adminPass"])) == ("mine", "True", 12)
+    created = real.json("server", "create", "vm", "--flavor", "m1.nano", "--image", "guest", "--wait", *given)
+    assert (created["key_name"], created["config_drive"], len(created["adminPass"])) == ("mine", "True", 12)
     wait_for("READY", lambda: "MINOVA-GUEST READY" in real.cli("server", "console", "log", "vm"))
     said = real.cli("server", "console", "log", "vm")
     assert "READY hostname=vm.novalocal" in said
     # Its address on the network `default`, which nothing but the first start has made.
-    assert f"DHCP eth0 {made['addresses']['default']}/24" in said
+    assert f"DHCP eth0 {created['addresses']['default']}/24" in said
     public_key = real.cli("keypair", "show", "mine", "--public-key").strip()
     assert f"THE KEY: {public_key}" in said
     real.cli("keypair", "delete", "mine")
-    assert made["adminPass"] not in real.log
+    assert created["adminPass"] not in real.log
     uuid = real.json("server", "show", "vm")["id"]
     for number in (signal.SIGTERM, signal.SIGINT):
         assert real.stop(number) == 0

@@ -57,10 +57,10 @@ def ask(child: "subprocess.Popen[str]") -> tuple[float, float]:
 def test_a_step_moves_the_wall_clock_and_no_wait(
     clock: SteppedClock, child: "subprocess.Popen[str]", offset: float
 ) -> None:
-    for wanted in (0.0, offset, 0.0):
-        clock.step_to(wanted)
+    for clock_offset in (0.0, offset, 0.0):
+        clock.step_to(clock_offset)
         apart, waited = ask(child)
-        assert abs(apart - wanted) < HOUR / 4
+        assert abs(apart - clock_offset) < HOUR / 4
         assert 0.1 <= waited < HOUR / 4
 
 
@@ -77,10 +77,10 @@ def test_a_database_follows_its_stepped_clock(
     with kind(environment=clock.environment) as server:
         engine = create_engine(server.url)
         try:
-            for wanted in (0.0, HOUR, -HOUR):
-                clock.step_to(wanted)
+            for clock_offset in (0.0, HOUR, -HOUR):
+                clock.step_to(clock_offset)
                 with engine.connect() as connection:
                     now = float(connection.scalar(text(epoch)) or 0)
-                assert abs(now - time.time() - wanted) < HOUR / 4
+                assert abs(now - time.time() - clock_offset) < HOUR / 4
         finally:
             engine.dispose()

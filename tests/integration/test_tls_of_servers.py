@@ -37,9 +37,9 @@ def pki(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Pki:
 
 
 def options(pki: Pki, **changes: Any) -> dict[str, Any]:
-    known = {"ssl_ca_file": pki.authority.certificate, "ssl_cert_file": pki.client.certificate}
-    made = {"ssl": True, **known, "ssl_key_file": pki.client.key, **changes}
-    return {name: str(value) if isinstance(value, Path) else value for name, value in made.items()}
+    certificates = {"ssl_ca_file": pki.authority.certificate, "ssl_cert_file": pki.client.certificate}
+    arguments = {"ssl": True, **certificates, "ssl_key_file": pki.client.key, **changes}
+    return {name: str(value) if isinstance(value, Path) else value for name, value in arguments.items()}
 
 
 # What makes a connection fail, for every server. `localhost` is in the certificates, 127.0.0.1 is not.
@@ -57,8 +57,8 @@ CASES = pytest.mark.parametrize(("change", "host"), [case[1:] for case in REFUSE
 
 @pytest.fixture(scope="module", params=[SecurePostgreSQL, SecureMariaDB])
 def server(request: pytest.FixtureRequest, authority: Authority) -> Iterator[Any]:
-    with request.param(authority) as made:
-        yield made
+    with request.param(authority) as tls_server:
+        yield tls_server
 
 
 def select_one(folder: Path, url: str, **ssl: Any) -> int:

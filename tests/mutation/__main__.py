@@ -44,13 +44,15 @@ def main() -> int:
 
 def chosen(room: Room, text: str, again: str | None, sample: int | None, seed: int) -> list[Mutant]:
     paths: Iterator[Path] = (path for path in room.files() if text in str(path.relative_to(ROOT)))
-    known = equivalents.read()
-    found = [mutant for path in paths for mutant in mutants_of(path, ROOT) if mutant.key not in known]
+    known_equivalents = equivalents.read()
+    mutants_found = [
+        mutant for path in paths for mutant in mutants_of(path, ROOT) if mutant.key not in known_equivalents
+    ]
     if again is not None:
-        found = [mutant for mutant in found if f"  {equivalents.line_of(mutant)}   line " in again]
-    if sample is not None and sample < len(found):
-        found = sorted(random.Random(seed).sample(found, sample))
-    return found
+        mutants_found = [mutant for mutant in mutants_found if f"  {equivalents.line_of(mutant)}   line " in again]
+    if sample is not None and sample < len(mutants_found):
+        mutants_found = sorted(random.Random(seed).sample(mutants_found, sample))
+    return mutants_found
 
 
 def share_of(name: str, room: Room, mutants: Sequence[Mutant]) -> float:
@@ -66,7 +68,7 @@ def share_of(name: str, room: Room, mutants: Sequence[Mutant]) -> float:
         if outcome == PASSED:
             print(f"  {equivalents.line_of(mutant)}   line {mutant.line}", file=screen, flush=True)
 
-    survivors = [one for one, outcome in outcomes(room, mutants, note).items() if outcome == PASSED]
+    survivors = [mutant for mutant, outcome in outcomes(room, mutants, note).items() if outcome == PASSED]
     share = 1 - len(survivors) / len(mutants)
     print(f"{name}: {share:.1%} of {len(mutants)} noticed in {time.monotonic() - begun:.0f} s", flush=True)
     return share

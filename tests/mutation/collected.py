@@ -78,7 +78,7 @@ def _outcome_of(mutant: Mutant, items: Sequence[pytest.Item], seconds: float) ->
     file = str(ROOT / mutant.path)
     functions = swap.functions_of(file)
     codes = swap.changed_codes(Path(file).read_text(), code_of(mutant, ROOT), file)
-    if not any(one.__code__ in codes for one in functions):
+    if not any(function.__code__ in codes for function in functions):
         return None
 
     def work() -> int:

@@ -118,14 +118,17 @@ def code_of(mutant: Mutant, root: Path) -> str:
 
 def _annotations(code: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     """Where types stand: a change of them has no effect."""
-    found: list[ast.expr] = []
+    expressions: list[ast.expr] = []
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.AnnAssign):
-            found.append(node.annotation)
+            expressions.append(node.annotation)
             if isinstance(node.annotation, ast.Name) and node.annotation.id == "TypeAlias" and node.value is not None:
-                found.append(node.value)
+                expressions.append(node.value)
         elif isinstance(node, ast.arg) and node.annotation is not None:
-            found.append(node.annotation)
+            expressions.append(node.annotation)
         elif isinstance(node, ast.FunctionDef) and node.returns is not None:
-            found.append(node.returns)
-    return [((one.lineno, one.col_offset), (one.end_lineno or 0, one.end_col_offset or 0)) for one in found]
+            expressions.append(node.returns)
+    return [
+        ((expression.lineno, expression.col_offset), (expression.end_lineno or 0, expression.end_col_offset or 0))
+        for expression in expressions
+    ]

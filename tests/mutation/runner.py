@@ -86,12 +86,12 @@ def warm_up() -> None:
 def outcomes(room: Room, mutants: Sequence[Mutant], note: Callable[[Mutant, str], None]) -> dict[Mutant, str]:
     """Calls `note` for each as soon as it is known. Raises SystemExit if pytest cannot collect the tests."""
     report = _report(room, mutants, note)
-    found = dict(report.outcomes)
+    outcomes_so_far = dict(report.outcomes)
     for mutant in mutants:
-        if mutant not in found:
-            found[mutant] = _outcome_at_import(room, mutant, report)
-            note(mutant, found[mutant])
-    return found
+        if mutant not in outcomes_so_far:
+            outcomes_so_far[mutant] = _outcome_at_import(room, mutant, report)
+            note(mutant, outcomes_so_far[mutant])
+    return outcomes_so_far
 
 
 def _report(room: Room, mutants: Sequence[Mutant], note: Callable[[Mutant, str], None]) -> Report:

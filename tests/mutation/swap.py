@@ -7,7 +7,11 @@ from types import CodeType, FunctionType
 
 def functions_of(file: str) -> list[FunctionType]:
     """All functions whose code stands in the file. What pytest collected is hidden from gc.get_objects() until gc.unfreeze()."""
-    return [one for one in gc.get_objects() if type(one) is FunctionType and one.__code__.co_filename == file]
+    return [
+        function
+        for function in gc.get_objects()
+        if type(function) is FunctionType and function.__code__.co_filename == file
+    ]
 
 
 def changed_codes(sound: str, broken: str, file: str) -> dict[CodeType, CodeType]:
@@ -18,16 +22,16 @@ def changed_codes(sound: str, broken: str, file: str) -> dict[CodeType, CodeType
 
 def swap(functions: list[FunctionType], codes: Mapping[CodeType, CodeType]) -> int:
     """Returns how many functions have new code."""
-    found = [one for one in functions if one.__code__ in codes]
-    for one in found:
-        one.__code__ = codes[one.__code__]
-    return len(found)
+    swapped = [function for function in functions if function.__code__ in codes]
+    for swapped_function in swapped:
+        swapped_function.__code__ = codes[swapped_function.__code__]
+    return len(swapped)
 
 
 def _pairs(before: CodeType, after: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
     """Code inside other code is among its constants, in the same order. A change may leave such code out, which then has no pair."""
-    inner = [[one for one in code.co_consts if isinstance(one, CodeType)] for code in (before, after)]
+    inner = [[constant for constant in code.co_consts if isinstance(constant, CodeType)] for code in (before, after)]
     if len(inner[0]) == len(inner[1]):
-        for one, other in zip(*inner, strict=True):
-            yield one, other
-            yield from _pairs(one, other)
+        for inner_code, other in zip(*inner, strict=True):
+            yield inner_code, other
+            yield from _pairs(inner_code, other)

@@ -63,9 +63,9 @@ def test_a_cloud_declares_no_transient_queue(
         cloud.cli("flavor", "create", "tiny", "--ram", "128", "--disk", "1")
         cloud.cli("image", "create", "i", "--file", str(disk), "--disk-format", "raw")
         cloud.cli("server", "create", "vm", "--flavor", "tiny", "--image", "i", "--wait")
-        found = queues(broker, url)
-        assert all(durable for _, durable in found.values()), found
-        requests = {name for name in found if not name.startswith("reply_")}
+        queue_durability = queues(broker, url)
+        assert all(durable for _, durable in queue_durability.values()), queue_durability
+        requests = {name for name in queue_durability if not name.startswith("reply_")}
         assert requests >= {
             "conductor",
             "conductor_api",
@@ -73,8 +73,8 @@ def test_a_cloud_declares_no_transient_queue(
             f"compute.{HOST}",
             "notifications.info",
         }
-        assert {found[name][0] for name in requests} == {"quorum"}
-        assert "fanout" not in str(found)
+        assert {queue_durability[name][0] for name in requests} == {"quorum"}
+        assert "fanout" not in str(queue_durability)
         with broker.alarm():
             output = cloud.cli("flavor", "create", "more", "--ram", "128", "--disk", "1", check=False)
             assert "takes no messages" in output, output
@@ -83,7 +83,7 @@ def test_a_cloud_declares_no_transient_queue(
         wait_for("messages are taken", lambda: "takes no messages" not in cloud.cli(*words, check=False))
         cloud.cli("server", "delete", "vm", "--wait")
         for name, service in cloud.services.items():
-            assert [one for one in tracebacks(service.log) if one.level != "DEBUG"] == [], name
+            assert [logged for logged in tracebacks(service.log) if logged.level != "DEBUG"] == [], name
 
 
 class _Nothing:

@@ -74,9 +74,9 @@ class Cloud(NamedTuple):
 
     def issue(self, name: str, days: int | None = None) -> None:
         """Puts a certificate of the authority and its key into the folder where pages are typed. `days`: as of Authority.issue."""
-        made = self.authority.issue(name, self.folder, NAMES, days)
-        self.controller.write(f"/{name}.crt", made.certificate.read_text())
-        self.controller.write(f"/{name}.key", made.key.read_text())
+        issued = self.authority.issue(name, self.folder, NAMES, days)
+        self.controller.write(f"/{name}.crt", issued.certificate.read_text())
+        self.controller.write(f"/{name}.key", issued.key.read_text())
 
 
 def by_page(machine: Machine, block: str, skip: tuple[str, ...] = ()) -> None:

@@ -8,7 +8,7 @@ _PAGES = Path(__file__).parents[2] / "docs/operators"
 
 def blocks(page: str, heading: str) -> list[str]:
     """Returns the indented blocks below the heading, up to the next heading, without their indentation."""
-    found: list[list[str]] = []
+    line_blocks: list[list[str]] = []
     inside, is_open, before = False, False, ""
     for line in (_PAGES / page).read_text().splitlines():
         if line.startswith("#"):
@@ -17,11 +17,11 @@ def blocks(page: str, heading: str) -> list[str]:
         is_open = line.startswith("    ") and (is_open or not before.strip())
         if inside and is_open:
             if not before.startswith("    "):
-                found.append([])
-            found[-1].append(line[4:])
+                line_blocks.append([])
+            line_blocks[-1].append(line[4:])
         before = line
-    assert found, f"{page} has no block below {heading!r}"
-    return ["\n".join(lines) + "\n" for lines in found]
+    assert line_blocks, f"{page} has no block below {heading!r}"
+    return ["\n".join(lines) + "\n" for lines in line_blocks]
 
 
 def commands(block: str) -> list[str]:
@@ -32,6 +32,6 @@ def commands(block: str) -> list[str]:
 def typed(page: str, *beginnings: str) -> list[str]:
     """Returns the commands in the page's text that begin so, one for each beginning."""
     spans = re.findall(r"`([^`\n]+)`", (_PAGES / page).read_text())
-    found = [[span for span in spans if span.startswith(beginning)] for beginning in beginnings]
-    assert all(len(each) == 1 for each in found), (page, beginnings, found)
-    return [command for each in found for command in each]
+    commands_by_beginning = [[span for span in spans if span.startswith(beginning)] for beginning in beginnings]
+    assert all(len(each) == 1 for each in commands_by_beginning), (page, beginnings, commands_by_beginning)
+    return [command for each in commands_by_beginning for command in each]

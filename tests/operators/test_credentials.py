@@ -33,8 +33,8 @@ class Users:
     def made(self, service: str, host: str, more: str = "") -> str:
         """Types what the command prints for the host of RabbitMQ. Returns what it prints for the service's own file."""
         printed = self._cloud.controller(f"sudo -u minova {self._words(self._by_hand, service, host)}{more}")
-        made = [line for line in printed.splitlines() if not line.startswith("#")]
-        self._cloud.controller("\n".join(["set -e", *made]))
+        command_lines = [line for line in printed.splitlines() if not line.startswith("#")]
+        self._cloud.controller("\n".join(["set -e", *command_lines]))
         return self._options(printed, service, host)
 
     def made_by_api(self, service: str, host: str) -> str:
@@ -190,9 +190,9 @@ def test_expired_certificate_of_the_api_is_a_warning_and_a_reload_takes_a_new_on
         before = len(controller.journal("minova-api"))
         controller("systemctl restart minova-api")
         wait_for("a warning", said(controller, "minova-api", "controller.crt ([api] ssl_cert_file) ended at", before))
-        found = controller.run("sudo -u minova minova-manage doctor")
-        assert found.returncode == 2
-        assert "/etc/minova/controller.crt ([api] ssl_cert_file) has ended" in found.stdout
+        doctor_run = controller.run("sudo -u minova minova-manage doctor")
+        assert doctor_run.returncode == 2
+        assert "/etc/minova/controller.crt ([api] ssl_cert_file) has ended" in doctor_run.stdout
         controller("cp /ca.crt /etc/minova/desk.crt")
         listing = f"{DESK} MINOVA_CACERT=/etc/minova/desk.crt minova service list"
         refused = controller.run(listing)

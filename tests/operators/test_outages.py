@@ -137,10 +137,10 @@ def test_stopped_compute_is_shown_stopped_at_once_and_gets_no_server(cloud: Clou
     row = cloud.services()["minova-compute", "hv2"]
     assert row["State"] == "down"
     assert "stopped" in json.dumps(row)
-    found = cloud.controller.run("sudo -u minova minova-manage doctor")
-    assert found.returncode != 0
-    assert "minova-compute on hv2 has been stopped" in found.stdout
-    assert "on hv2: systemctl start minova-compute" in found.stdout
+    doctor_run = cloud.controller.run("sudo -u minova minova-manage doctor")
+    assert doctor_run.returncode != 0
+    assert "minova-compute on hv2 has been stopped" in doctor_run.stdout
+    assert "on hv2: systemctl start minova-compute" in doctor_run.stdout
     host("systemctl start minova-compute")
     wait_for("hv2 is up", cloud.is_up("hv2"))
     wait_for("doctor is silent", lambda: cloud.controller.run("sudo -u minova minova-manage doctor").stdout == "")

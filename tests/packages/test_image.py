@@ -34,9 +34,9 @@ def container() -> Iterator[str]:
         build = ("build", CHROOT, "--network=host", "--build-arg=BASE=localhost/debian", "--tag=minova", *volumes)
         certificates = f"--env=PIP_CERT={AUTHORITIES}"
         run(*buildah, *build, certificates, "--file", ROOT / "packaging/Containerfile", ROOT)
-        made = run(*buildah, "from", "localhost/minova").strip()
+        container_id = run(*buildah, "from", "localhost/minova").strip()
         try:
-            yield " ".join([*buildah, "run", CHROOT, made, "--"])
+            yield " ".join([*buildah, "run", CHROOT, container_id, "--"])
         finally:
             subprocess.run([*buildah, "rm", "--all"], check=True, stdout=subprocess.DEVNULL)
             subprocess.run([*buildah, "rmi", "--all", "--force"], check=True, stdout=subprocess.DEVNULL)

@@ -45,7 +45,7 @@ def describe(kind: inspect.Type, structs: dict[str, Any]) -> Described:
 def contracts() -> dict[str, Any]:
     """By topic: the version, and of each method its arguments and answer; with all structs inside of them and of columns."""
     structs: dict[str, Any] = {}
-    found: dict[str, Any] = {}
+    contracts_found: dict[str, Any] = {}
     for name in ("Conductor", "Compute", "Scheduler"):
         described = getattr(importlib.import_module(f"minova.contracts.{name.lower()}"), f"{name}Api")
         methods = {}
@@ -60,8 +60,8 @@ def contracts() -> dict[str, Any]:
                 },
                 "answer": describe(inspect.type_info(getattr(method.answer, "kind", method.answer)), structs),
             }
-        found[described.TOPIC] = {"version": described.VERSION, "methods": methods}
-    return {"contracts": found, "columns": _columns(structs), "structs": structs}
+        contracts_found[described.TOPIC] = {"version": described.VERSION, "methods": methods}
+    return {"contracts": contracts_found, "columns": _columns(structs), "structs": structs}
 
 
 def _methods(described: Any) -> list[Any]:

@@ -157,13 +157,13 @@ def _value(name: str, hint: Any, facts: Facts) -> Any:
     if origin is dict:
         return {_key(name, facts): _value("", inside[1], facts)}
     if inside:  # a union, or Annotated
-        return _value(name, next(one for one in inside if one is not type(None)), facts)
+        return _value(name, next(inner_type for inner_type in inside if inner_type is not type(None)), facts)
     raise AssertionError(f"there is no value for {name}: {hint}")
 
 
 def _simple_type(hint: Any) -> Any:
     """The type of a plain value; that of none for other hints."""
-    inside = [one for one in typing.get_args(hint) if one is not type(None)]
+    inside = [inner_type for inner_type in typing.get_args(hint) if inner_type is not type(None)]
     kind = inside[0] if len(inside) == 1 or typing.get_origin(hint) is typing.Annotated else hint
     return kind if isinstance(kind, type) and issubclass(kind, str | int) else ()
 
@@ -194,7 +194,7 @@ OWN = "rogue"
 
 def rows(db: Database) -> dict[str, list[dict[str, Any]]]:
     """All rows of all tables, but for those of the host `rogue` itself."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    rows_by_table: dict[str, list[dict[str, Any]]] = {}
     with db.read() as session:
         mine = set(session.scalars(select(ResourceProvider.id).where(ResourceProvider.name == OWN)))
         nodes = set(session.scalars(select(ComputeNode.id).where(ComputeNode.host == OWN)))
@@ -203,8 +203,8 @@ def rows(db: Database) -> dict[str, list[dict[str, Any]]]:
                 kept = [dict(row) for row in session.execute(select(table)).mappings()]
                 kept = [row for row in kept if row.get("provider_id") not in mine and row.get("node_id") not in nodes]
                 kept = [row for row in kept if OWN not in str(row)]
-                found[name] = sorted(kept, key=str)
-    return found
+                rows_by_table[name] = sorted(kept, key=str)
+    return rows_by_table
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -67,9 +67,9 @@ class Attacker:
         return {field.encode_name: self._field(field) for field in fields}
 
     def _field(self, field: Any) -> Any:
-        known = self._known.get(field.name)
-        if known and _is_plain(field.type) and self._random.random() < 0.9:
-            return self._random.choice(known)
+        known_values = self._known.get(field.name)
+        if known_values and _is_plain(field.type) and self._random.random() < 0.9:
+            return self._random.choice(known_values)
         return self._value(field.type)
 
     def _value(self, kind: Any) -> Any:

@@ -31,11 +31,11 @@ def clone(tmp_path: Path) -> Path:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     (closed / "secret").write_text("secret")
-    made = closed / "clone"
-    (made / "package").mkdir(parents=True)
-    (made / "package" / "file").write_text("code")
-    (made / "link").symlink_to("package/file")
-    return made
+    clone_folder = closed / "clone"
+    (clone_folder / "package").mkdir(parents=True)
+    (clone_folder / "package" / "file").write_text("code")
+    (clone_folder / "link").symlink_to("package/file")
+    return clone_folder
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o700])

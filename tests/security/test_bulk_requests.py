@@ -60,12 +60,14 @@ def test_bug_rules_are_compared_in_pairs_before_their_quota(harness: ConductorHa
 
 def test_bug_subnets_are_made_before_their_quota(harness: ConductorHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = network(harness)
-    made: list[str] = []
-    monkeypatch.setattr(subnets, "add", lambda *_: made.append("subnet"))
+    written: list[str] = []
+    monkeypatch.setattr(subnets, "add", lambda *_: written.append("subnet"))
     limit(harness, subnets=2)
     with pytest.raises(errors.Forbidden, match="subnets"):
-        harness.conductor.create_subnets(CTX, subnets=tuple(new_subnet(mine, f"10.{one}.0.0/16") for one in range(3)))
-    assert made == []
+        harness.conductor.create_subnets(
+            CTX, subnets=tuple(new_subnet(mine, f"10.{number}.0.0/16") for number in range(3))
+        )
+    assert written == []
 
 
 @pytest.fixture

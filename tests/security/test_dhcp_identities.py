@@ -101,8 +101,8 @@ def test_client_identifier_of_another_guest_changes_nothing(place: Place) -> Non
     offer = insist(place.victim, Message4(kind=DISCOVER, client_id=THEIR_ID))
     assert offer["address"] == "10.9.0.6"
     server = "10.9.0.1"
-    asked = Message4(kind=REQUEST, client_id=THEIR_ID, asked="10.9.0.6")
-    assert insist(place.victim, asked) == {"address": "10.9.0.6", "kind": ACK}
+    request = Message4(kind=REQUEST, client_id=THEIR_ID, asked="10.9.0.6")
+    assert insist(place.victim, request) == {"address": "10.9.0.6", "kind": ACK}
     place.victim.run("ip", "address", "add", "10.9.0.6/24", "dev", "eth0")
     # Neither is it given to another, nor does a release in its name end it.
     stolen = say(place.attacker, Message4(kind=REQUEST, client_id=THEIR_ID, asked="10.9.0.6"))

@@ -120,19 +120,19 @@ def test_what_the_source_says_of_its_host_is_not_taken(parent: str, added: str) 
 
 def test_a_disk_is_opened_in_the_format_that_this_host_has_written() -> None:
     source = running(domain("hv1", 1, 1)).replace('type="raw"', 'type="qcow2"').replace('type="file"', 'type="block"')
-    made = ET.fromstring(migrated_xml(source, own()))
-    assert [disk.get("type") for disk in made.findall("devices/disk")] == ["file", "file"]
-    assert [driver.get("type") for driver in made.findall("devices/disk/driver")] == ["qcow2", "raw"]
+    migrated = ET.fromstring(migrated_xml(source, own()))
+    assert [disk.get("type") for disk in migrated.findall("devices/disk")] == ["file", "file"]
+    assert [driver.get("type") for driver in migrated.findall("devices/disk/driver")] == ["qcow2", "raw"]
 
 
 def test_the_size_of_the_guest_is_that_of_its_flavor() -> None:
     source = running(domain("hv1", 1, 1)).replace(">262144<", ">999999999<").replace(">2</vcpu>", ">64</vcpu>")
-    made = ET.fromstring(migrated_xml(source, own()))
-    assert (made.findtext("memory"), made.findtext("vcpu")) == ("262144", "2")
+    migrated = ET.fromstring(migrated_xml(source, own()))
+    assert (migrated.findtext("memory"), migrated.findtext("vcpu")) == ("262144", "2")
 
 
 def test_firmware_that_libvirt_has_chosen_comes_along() -> None:
     nvram = f"<nvram template='/usr/share/OVMF/OVMF_VARS_4M.fd'>{NVRAM}</nvram>"
-    made = ET.fromstring(migrated_xml(hostile("os", UEFI, nvram), own()))
-    assert made.findtext("os/loader") == "/usr/share/OVMF/OVMF_CODE_4M.fd"
-    assert made.findtext("os/nvram") == NVRAM
+    migrated = ET.fromstring(migrated_xml(hostile("os", UEFI, nvram), own()))
+    assert migrated.findtext("os/loader") == "/usr/share/OVMF/OVMF_CODE_4M.fd"
+    assert migrated.findtext("os/nvram") == NVRAM

@@ -30,9 +30,9 @@ class Users:
         return self.cloud.ask(method, path, body, headers={**login(user), "OpenStack-API-Version": "compute 2.10"})
 
     def make(self, user: str, path: str, body: Any) -> Any:
-        status, made = self.ask(user, "POST", path, body)
-        assert status < 300, made
-        return made
+        status, created = self.ask(user, "POST", path, body)
+        assert status < 300, created
+        return created
 
     def image(self, user: str, **more: Any) -> str:
         """The id of an active image."""
@@ -166,7 +166,7 @@ def test_shared_network_is_used_and_not_changed(users: Users) -> None:
     body = {"network_id": shared["id"], "ip_version": 4, "cidr": "10.1.0.0/24"}
     subnet = users.make("admin", f"{root}/subnets", {"subnet": body})["subnet"]
     seen = users.ask("bob", "GET", f"{root}/networks")[1]["networks"]
-    assert [one["id"] for one in seen] == [shared["id"]]
+    assert [image_view["id"] for image_view in seen] == [shared["id"]]
     assert "provider:network_type" not in seen[0]
     assert [subnet["id"] for subnet in users.ask("bob", "GET", f"{root}/subnets")[1]["subnets"]] == [subnet["id"]]
     port = users.make("bob", f"{root}/ports", {"port": {"network_id": shared["id"]}})["port"]
@@ -200,13 +200,13 @@ def test_external_network_is_seen_and_not_used(users: Users) -> None:
     users.cloud.db.run(lambda session: session.query(models.Network).update({"external": True}))
     users.ask("admin", "POST", f"{root}/subnets", {"subnet": {**body_of(network), "cidr": "10.1.0.0/24"}})
     body = {"port": {"network_id": network["id"]}}
-    status, made = users.ask("admin", "POST", f"{root}/ports", {"port": body["port"] | {"project_id": "bob"}})
+    status, created = users.ask("admin", "POST", f"{root}/ports", {"port": body["port"] | {"project_id": "bob"}})
     assert status == 201
-    assert users.ask("bob", "GET", f"{root}/ports/{made['port']['id']}")[0] == 200
+    assert users.ask("bob", "GET", f"{root}/ports/{created['port']['id']}")[0] == 200
     assert users.ask("bob", "GET", f"{root}/networks/{network['id']}")[0] == 200
     assert users.ask("bob", "POST", f"{root}/ports", body)[0] == 403
     server = {"name": "vm", "flavorRef": users.flavor(), "imageRef": users.image("bob")}
-    for nic in ({"port": made["port"]["id"]}, {"uuid": network["id"]}):
+    for nic in ({"port": created["port"]["id"]}, {"uuid": network["id"]}):
         assert users.ask("bob", "POST", SERVERS, {"server": server | {"networks": [nic]}})[0] == 403
 
 
@@ -255,8 +255,8 @@ def test_key_pair_of_another_user_is_unknown_and_administrators_name_its_user(us
         assert same_answer(users, method, f"{KEYPAIRS}/{{}}", "mine")[0] == 404
         assert users.ask("bob", method, f"{KEYPAIRS}/mine?user_id=alice")[0] == 403
     assert users.ask("bob", "GET", f"{KEYPAIRS}?user_id=alice")[0] == 403
-    wanted = {"name": "b", "public_key": ED25519, "user_id": "alice"}
-    assert users.ask("bob", "POST", KEYPAIRS, {"keypair": wanted})[0] == 403
+    key_pair_body = {"name": "b", "public_key": ED25519, "user_id": "alice"}
+    assert users.ask("bob", "POST", KEYPAIRS, {"keypair": key_pair_body})[0] == 403
     server = {"name": "vm", "flavorRef": users.flavor(), "imageRef": users.image("bob")}
     assert same_answer(users, "POST", SERVERS, "mine", lambda one: {"server": {**server, "key_name": one}})[0] == 400
     assert users.ask("admin", "GET", f"{KEYPAIRS}/mine")[0] == 404

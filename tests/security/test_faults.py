@@ -140,9 +140,9 @@ def test_people_read_the_kind_and_administrators_all(
     fault = world.fault("demo", uuid)
     assert text_of(kind) in fault["message"]
     assert "details" not in fault
-    known = world.fault("admin", uuid)
-    assert known["message"] == fault["message"]
-    assert REASON in known["details"]
+    seen_by_admin = world.fault("admin", uuid)
+    assert seen_by_admin["message"] == fault["message"]
+    assert REASON in seen_by_admin["details"]
     world.remove(uuid)
 
 

@@ -106,8 +106,8 @@ def test_a_real_guest_on_a_compute_without_root(limited: Standalone, guest_image
 
 
 def owner_and_mode(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_uid, stat.S_IMODE(found.st_mode)
+    status = path.stat()
+    return status.st_uid, stat.S_IMODE(status.st_mode)
 
 
 def require_closed(state: Path) -> None:

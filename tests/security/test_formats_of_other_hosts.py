@@ -62,7 +62,7 @@ def encrypted(path: Path, below: Path | None = None) -> Path:
 def files_of(disk: Path) -> list[str]:
     """Returns the disk and the files below it, as QEMU opens them."""
     command = ["qemu-img", "info", "--backing-chain", "--output=json", "-f", "qcow2", str(disk)]
-    return [one["filename"] for one in json.loads(subprocess.run(command, check=True, capture_output=True).stdout)]
+    return [layer["filename"] for layer in json.loads(subprocess.run(command, check=True, capture_output=True).stdout)]
 
 
 # -- a guest that runs -------------------------------------------------------------------------------------------------
@@ -85,7 +85,9 @@ def test_a_domain_with_another_format_is_refused(destination: Destination, name:
     formats = {"disk": "raw", name: written}
     with pytest.raises(HypervisorError, match=rf"{name} in the format {written}"):
         destination.make(
-            {"disk": GB, "disk.swap": 32 * MB}, drive, formats={one: kind for one, kind in formats.items() if kind}
+            {"disk": GB, "disk.swap": 32 * MB},
+            drive,
+            formats={disk_name: kind for disk_name, kind in formats.items() if kind},
         )
     assert destination.fetched == {}
 
@@ -157,7 +159,12 @@ def test_bug_a_plain_disk_ends_the_encryption_of_a_guest(
     destination = Destination(tmp_path / "instances", monkeypatch, ENCRYPTED)
     destination.content |= {"disk": encrypted(tmp_path / "root"), name: made(tmp_path / "plain")}
     with pytest.raises((HypervisorError, UnknownDiskFormat)):
-        destination.fetch(*(served(one, 1, format="qcow2" if one != name else written) for one in destination.content))
+        destination.fetch(
+            *(
+                served(disk_name, 1, format="qcow2" if disk_name != name else written)
+                for disk_name in destination.content
+            )
+        )
     assert not (destination.folder / name).exists()
 
 

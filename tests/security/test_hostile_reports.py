@@ -47,7 +47,7 @@ MESSAGES = int(os.environ.get("MINOVA_HOSTILE_REPORTS", "300"))
 OTHERS, ROGUE = ("a", "b"), "rogue"
 ROLES = (Role.COMPUTE, Role.METADATA, Role.CONSOLEPROXY)
 METHODS = sorted(
-    (role, name) for name, one in methods_of(ConductorApi).items() for role in ROLES if role in one.audience.roles
+    (role, name) for name, method in methods_of(ConductorApi).items() for role in ROLES if role in method.audience.roles
 )
 Method = tuple[Role, str]
 # Of the methods, which come more often than the others, and how many come once more at the end.
@@ -129,15 +129,17 @@ def rows_of_others(db: Database, guests: set[str]) -> dict[str, list[dict[str, A
             "service_id": set(session.scalars(own_service)),
         }
         own = {ROGUE, *guests}
-        found = {
+        rows_by_table = {
             name: sorted(
                 (dict(row) for row in session.execute(select(table)).mappings() if not _is_of(row, own, mine)), key=str
             )
             for name, table in Base.metadata.tables.items()
             if name not in MOVING
         }
-    found["resource_providers"] = [row for row in found["resource_providers"] if row["id"] not in providers]
-    return found
+    rows_by_table["resource_providers"] = [
+        row for row in rows_by_table["resource_providers"] if row["id"] not in providers
+    ]
+    return rows_by_table
 
 
 def _is_of(row: Any, own: set[str], mine: dict[str, set[int]]) -> bool:
@@ -167,7 +169,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     with harness.db.write() as session:
         session.execute(delete(models.Worker))
     harness.close()
-    known = {
+    known_values = {
         "host": (ROGUE,) * 9 + ("a",),
         "binary": ("minova-compute",) * 4 + ("minova-conductor",),
         "topic": ("compute",) * 3 + ("conductor",),
@@ -187,7 +189,11 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
         **dict.fromkeys(("message", "sender", "cloud"), (None,)),
         "name": ("x", "cpu.percent"),
     }
-    return file, known, {uuid for host, uuid in zip((*OTHERS[:1], ROGUE) * 2, guests, strict=True) if host == ROGUE}
+    return (
+        file,
+        known_values,
+        {uuid for host, uuid in zip((*OTHERS[:1], ROGUE) * 2, guests, strict=True) if host == ROGUE},
+    )
 
 
 @pytest.fixture(scope="module")
@@ -228,12 +234,12 @@ def test_bug_random_messages_of_one_machine_change_nothing_for_others(
     """Each method at least once, in any order, and several of them again and again, also one after the other. A figure that no column holds
     stopped the scheduler, and a version that no release has the API.
     """
-    file, known, guests = prepared
+    file, known_values, guests = prepared
     chosen = random.Random(seed)
     for cloud in cloud_of(file, folder, guests):
         before = cloud.of_others()
         for role, name in order_of(chosen):
-            arguments = Attacker(chosen.getrandbits(64), known).message(methods_of(ConductorApi)[name])
+            arguments = Attacker(chosen.getrandbits(64), known_values).message(methods_of(ConductorApi)[name])
             refused = cloud.send(role, name, arguments)
             assert refused is None or isinstance(refused, errors.MinovaError), (name, refused)
         after = cloud.of_others()

@@ -54,8 +54,8 @@ REQUESTS = [
 def test_what_a_project_cannot_see_it_can_neither_change_nor_share(users: Users, visibility: str) -> None:
     hidden = users.image("alice", visibility=visibility)
     for method, path, body in REQUESTS:
-        made = None if body is None else (lambda _, body=body: body)
-        assert same_answer(users, method, f"{IMAGES}/{{}}/{path}", hidden, made)[0] == 404
+        make_body = None if body is None else (lambda _, body=body: body)
+        assert same_answer(users, method, f"{IMAGES}/{{}}/{path}", hidden, make_body)[0] == 404
     assert patch(users, "bob", hidden, name="mine")[0] == 404
     assert users.ask("alice", "GET", f"{IMAGES}/{hidden}/members")[1].get("members", []) == []
 

@@ -144,10 +144,10 @@ def int_fields(route: Route) -> list[str]:
 
 def kinds(kind: Any) -> list[Any]:
     """Also of what may come several times."""
-    found = inspect.type_info(kind)
-    if isinstance(found, inspect.VarTupleType):
-        found = found.item_type
-    return list(found.types) if isinstance(found, inspect.UnionType) else [found]
+    inspected = inspect.type_info(kind)
+    if isinstance(inspected, inspect.VarTupleType):
+        inspected = inspected.item_type
+    return list(inspected.types) if isinstance(inspected, inspect.UnionType) else [inspected]
 
 
 QUERIES = [

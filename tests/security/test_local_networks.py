@@ -324,8 +324,8 @@ def _ask_as_another(host: VethHost, networks: NetworkNamespaces, served: HostSub
     discover, decline = ("1", "10.9.0.6", served.gateway), ("4", "10.9.0.6", served.gateway)
 
     def offered(guest: VethGuest, mac: str) -> str:
-        asked = (guest.python(DHCP, mac, *discover).strip() for _ in range(5))
-        return next(filter(None, asked), "")  # dnsmasq may read its files just now
+        answers = (guest.python(DHCP, mac, *discover).strip() for _ in range(5))
+        return next(filter(None, answers), "")  # dnsmasq may read its files just now
 
     assert offered(attacker, OUR_MAC) == "10.9.0.5"
     assert offered(victim, THEIR_MAC) == "10.9.0.6"
@@ -463,12 +463,12 @@ with socket.create_server((sys.argv[1], 53)) as server:
 @pytest.fixture
 def name_server(host: VethHost) -> Iterator[None]:
     """Answers at the address that the resolver of the host asks."""
-    asked = re.findall(r"^nameserver ([\d.]+)$", Path("/etc/resolv.conf").read_text(), re.MULTILINE)
-    if not asked:
+    resolvers = re.findall(r"^nameserver ([\d.]+)$", Path("/etc/resolv.conf").read_text(), re.MULTILINE)
+    if not resolvers:
         pytest.skip("this host asks no name server by IPv4")
     host.run("ip", "link", "set", "lo", "up")
-    host.run("ip", "address", "add", f"{asked[0]}/32", "dev", "lo")
-    command = ["ip", "netns", "exec", host.name, sys.executable, "-c", NAME_SERVER, asked[0]]
+    host.run("ip", "address", "add", f"{resolvers[0]}/32", "dev", "lo")
+    command = ["ip", "netns", "exec", host.name, sys.executable, "-c", NAME_SERVER, resolvers[0]]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         assert server.stdout.readline() == "listening\n"

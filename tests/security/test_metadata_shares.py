@@ -159,8 +159,8 @@ def test_bug_each_address_without_a_guest_was_a_question_to_conductors() -> None
         return said[0]
 
     began = time.monotonic()
-    found = {status(NETWORK, f"10.0.{number // 250}.{number % 250 + 1}") for number in range(3000)}
+    statuses = {status(NETWORK, f"10.0.{number // 250}.{number % 250 + 1}") for number in range(3000)}
     most = BURST + RATE * (time.monotonic() - began) + 1
     assert BURST <= conductor.asked <= most
-    assert found == {"404", "429"}
+    assert statuses == {"404", "429"}
     assert status(OTHER_NETWORK, "10.0.0.1") == "200"

@@ -123,8 +123,8 @@ def test_bug_forged_addresses_filled_the_table_of_neighbours_for_all(
     host.neighbour("192.0.2.7/24", "192.0.2.2/24")
     guest = host.guest(NETWORK, MAC, "10.9.0.5/16", RANGE.gateway)
     assert ask(guest, target, 80) == "ConnectionRefusedError"
-    asked = int(guest.python(FORGE, target, network.mac, str(FORGED)))
-    assert MOST // 2 < asked <= MOST
+    requests_seen = int(guest.python(FORGE, target, network.mac, str(FORGED)))
+    assert MOST // 2 < requests_seen <= MOST
     assert ask(guest, target, 80) == "ConnectionRefusedError", "the guest itself is known"
 
 

@@ -151,8 +151,8 @@ def test_members_of_the_group_ask_for_nothing_else(helper: Path, call: dict[str,
 )
 def test_bug_metadata_service_asks_for_all_calls(helper: Path, call: dict[str, Any], is_served: bool) -> None:
     """A taken-over minova-metadata could stop networks and give its host routes."""
-    asked = HEAD_OF_ANSWER if call["type"] == "Listener" else ASK  # a socket that listens has nothing to say
-    done = ask(helper.with_name("metadata.sock"), call, COMPUTE, COMPUTE, asked)
+    request_text = HEAD_OF_ANSWER if call["type"] == "Listener" else ASK  # a socket that listens has nothing to say
+    done = ask(helper.with_name("metadata.sock"), call, COMPUTE, COMPUTE, request_text)
     assert (done != "refused") is is_served, done
 
 

@@ -28,9 +28,9 @@ class Overridden:
 
     def group(self, user: str) -> str:
         body = {"server_group": {"name": "g", "policies": ["affinity"]}}
-        status, made = self.ask(user, "POST", GROUPS, body)
-        assert status == 200, made
-        server_group_id: str = made["server_group"]["id"]
+        status, created = self.ask(user, "POST", GROUPS, body)
+        assert status == 200, created
+        server_group_id: str = created["server_group"]["id"]
         return server_group_id
 
     def server(self, user: str) -> str:
@@ -48,9 +48,9 @@ class Overridden:
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Overridden]:
     monkeypatch.setattr(enforcer, "LOOK_AGAIN", 0.0)
-    made = Overridden(tmp_path)
-    yield made
-    made.cloud.close()
+    overridden = Overridden(tmp_path)
+    yield overridden
+    overridden.cloud.close()
 
 
 def forbidden(rule: str) -> tuple[int, Any]:
@@ -92,10 +92,10 @@ def test_refusal_is_alike_for_a_resource_that_exists_and_one_that_does_not(site:
     server, group = site.server("alice"), site.group("alice")
     unknown = "8d3e7b02-5d3c-4f3c-a0e8-1d5f8f6b2f00"
     for path, hidden in ((SERVERS, server), (GROUPS, group)):
-        found = site.ask(user, "DELETE", f"{path}/{hidden}")
+        of_hidden = site.ask(user, "DELETE", f"{path}/{hidden}")
         other = site.ask(user, "DELETE", f"{path}/{unknown}")
-        assert found[0] == {"bob": 404, "rita": 403}[user]
-        assert (found[0], str(found[1])) == (other[0], str(other[1]).replace(unknown, hidden))
+        assert of_hidden[0] == {"bob": 404, "rita": 403}[user]
+        assert (of_hidden[0], str(of_hidden[1])) == (other[0], str(other[1]).replace(unknown, hidden))
 
 
 def test_hosts_are_shown_to_whom_the_policy_says(site: Overridden) -> None:
@@ -112,7 +112,7 @@ def test_all_tenants_can_be_opened_to_another_role(site: Overridden) -> None:
         '"os_compute_api:servers:allow_all_filters": "role:reader"\n'
     )
     listed = site.ask("bob", "GET", f"{SERVERS}?all_tenants=1")[1]["servers"]
-    assert [one["id"] for one in listed] == [server]
+    assert [server_view["id"] for server_view in listed] == [server]
     assert len(site.ask("bob", "GET", f"{SERVERS}?all_tenants=1&project_id=acme")[1]["servers"]) == 1
 
 

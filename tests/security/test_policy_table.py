@@ -467,9 +467,9 @@ class Site:
         return self.ask(user, "PUT", f"/v2/images/{image_id}/{door}", b"\0" * 512, **headers)[0]
 
     def make(self, user: str, path: str, body: Any, **headers: str) -> Any:
-        status, made = self.ask(user, "POST", path, body, **headers)
-        assert status < 300, made
-        return made
+        status, created = self.ask(user, "POST", path, body, **headers)
+        assert status < 300, created
+        return created
 
     def body_of_flavor(self) -> Json:
         return {"name": f"f{next(self.numbers)}", "ram": 64, "vcpus": 1, "disk": 1, "extra_specs": {"k": "v"}}
@@ -508,8 +508,8 @@ class Site:
         return str(self.make("admin", "/v2.1/os-aggregates", body)["aggregate"]["id"])
 
     def image_id(self) -> str:
-        made: str = self.make("alice", "/v2/images", self.body_of_image())["id"]
-        return made
+        new_id: str = self.make("alice", "/v2/images", self.body_of_image())["id"]
+        return new_id
 
     def network_id(self) -> str:
         network_id: str = self.make("alice", "/network/v2.0/networks", {"network": {}})["network"]["id"]
@@ -554,10 +554,10 @@ class Site:
         return security_group_rule_id
 
     def uuid(self) -> str:
-        made = str(uuid.uuid4())
-        body = {"name": made, "uuid": made}
+        new_uuid = str(uuid.uuid4())
+        body = {"name": new_uuid, "uuid": new_uuid}
         self.make("admin", "/placement/resource_providers", body, **{"OpenStack-API-Version": "placement 1.39"})
-        return made
+        return new_uuid
 
     def named(self, template: str) -> str:
         """A project, a resource class or a trait."""
@@ -616,9 +616,9 @@ def body_of_server(site: Site) -> Json:
 def body_of(site: Site, name: str, action: str) -> Any:
     if action == "rebuild":
         return {action: {"imageRef": site.image}}
-    made = BODIES.get(name) or BODIES.get(name.partition(" until ")[0])
-    if made is not None:
-        return made(site)
+    make_body = BODIES.get(name) or BODIES.get(name.partition(" until ")[0])
+    if make_body is not None:
+        return make_body(site)
     return {action: {}} if action else None
 
 
@@ -787,17 +787,17 @@ def test_each_identity_is_answered_as_the_table_says(
 
 def test_an_owner_cannot_remove_the_lock_of_an_administrator(site: Site) -> None:
     path = f"/v2.1/servers/{site.server_id()}/action"
-    asked = (("admin", "lock"), ("alice", "unlock"), ("admin", "unlock"), ("alice", "lock"), ("alice", "unlock"))
-    answers = [site.ask(user, "POST", path, {key: None}) for user, key in asked]
+    calls = (("admin", "lock"), ("alice", "unlock"), ("admin", "unlock"), ("alice", "lock"), ("alice", "unlock"))
+    answers = [site.ask(user, "POST", path, {key: None}) for user, key in calls]
     assert [status for status, _ in answers] == [202, 403, 202, 202, 202]
     assert "os-lock-server:unlock:unlock_override" in answers[1][1]["forbidden"]["message"]
 
 
 def test_members_use_a_private_flavor_only_with_access(site: Site) -> None:
-    made = site.make(
+    created = site.make(
         "admin", "/v2.1/flavors", {"flavor": {**site.body_of_flavor(), "os-flavor-access:is_public": False}}
     )
-    flavor, path = made["flavor"]["id"], f"/v2.1/flavors/{made['flavor']['id']}"
+    flavor, path = created["flavor"]["id"], f"/v2.1/flavors/{created['flavor']['id']}"
     body = {"server": {**body_of_server(site)["server"], "flavorRef": flavor}}
     assert (site.ask("alice", "GET", path)[0], site.ask("alice", "POST", "/v2.1/servers", body)[0]) == (404, 400)
     site.make("admin", f"{path}/action", {"addTenantAccess": {"tenant": "acme"}})

@@ -132,9 +132,9 @@ def heard(place: VethGuest, sender: VethGuest, train: list[str]) -> list[int]:
         assert spying.stdout is not None
         assert spying.stdout.readline() == "listening\n"
         sender.python(SEND, json.dumps(train))
-        *found, last = map(int, spying.stdout.read().split())
+        *packet_counts, last = map(int, spying.stdout.read().split())
     assert last == UDP, "the end of the train"
-    return found
+    return packet_counts
 
 
 @pytest.mark.parametrize("version", [4, 6])

@@ -75,16 +75,16 @@ def host() -> Iterator[VethHost]:
 @contextlib.contextmanager
 def resolver(place: VethHost | VethGuest, *addresses: str) -> Iterator[list[str]]:
     """The questions are known afterwards."""
-    asked: list[str] = []
+    queries: list[str] = []
     command = ["ip", "netns", "exec", place.name, sys.executable, "-c", SERVER, *addresses]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         assert server.stdout.readline() == "ready\n"
         try:
-            yield asked
+            yield queries
         finally:
             server.terminate()
-            asked += server.stdout.read().split()
+            queries += server.stdout.read().split()
 
 
 def test_the_host_answers_no_network_that_names_it_as_resolver(host: VethHost) -> None:

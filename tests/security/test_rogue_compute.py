@@ -110,8 +110,8 @@ class Rogue:
         return answer.status, answer.data
 
     def service_uuid(self) -> str:
-        found = [row for row in rows(self.cluster.db)["services"] if row["host"] == "victim"]
-        return str(found[0]["uuid"])
+        service_rows = [row for row in rows(self.cluster.db)["services"] if row["host"] == "victim"]
+        return str(service_rows[0]["uuid"])
 
     def call(self, topic: str, contract: Any, method: Method, arguments: dict[str, Any]) -> Any:
         """By minova's own client, as a compute that was broken into would. The answer, or the error as text."""

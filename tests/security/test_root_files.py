@@ -65,8 +65,8 @@ def ask(instances: Path, paths: list[Path], capabilities: str = "-all,+chown") -
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    outcome: dict[str, Any] = json.loads(done.stdout)
+    return outcome
 
 
 def test_only_plain_files_of_guests_are_taken_back(instances: Path) -> None:
@@ -81,19 +81,19 @@ def test_only_plain_files_of_guests_are_taken_back(instances: Path) -> None:
     foreign.touch()
     os.chown(foreign, 64055, 64055)
     refused = [folder / "disk.swap", folder / "disk.eph0", folder / "disk.config", folder / "shadow", foreign, secret]
-    found = ask(instances, [*taken, *refused, folder / "disk"])
-    assert found["answers"][: len(taken)] == ["taken"] * len(taken)
-    assert all(answer.startswith("ValueError") for answer in found["answers"][len(taken) :]), found["answers"]
+    outcome = ask(instances, [*taken, *refused, folder / "disk"])
+    assert outcome["answers"][: len(taken)] == ["taken"] * len(taken)
+    assert all(answer.startswith("ValueError") for answer in outcome["answers"][len(taken) :]), outcome["answers"]
     assert {path.stat().st_uid for path in taken} == {OTHER}
     assert (secret.stat().st_uid, foreign.stat().st_uid, (folder / "shadow").stat().st_uid) == (0, 64055, 0)
-    assert set(found["permitted"]) == {"0" * 16}
-    (helper,) = found["helpers"]
+    assert set(outcome["permitted"]) == {"0" * 16}
+    (helper,) = outcome["helpers"]
     wait_for("the helper ends with its service", lambda: not Path(f"/proc/{helper}").exists())
 
 
 def test_without_the_capability_there_is_no_helper(instances: Path) -> None:
     disk = guest(instances) / "disk"
     disk.touch()
-    found = ask(instances, [disk], "-all")
-    assert found["answers"] == ["PermissionError: minova-compute was started without CAP_CHOWN"]
-    assert (found["helpers"], disk.stat().st_uid) == ([], 0)
+    outcome = ask(instances, [disk], "-all")
+    assert outcome["answers"] == ["PermissionError: minova-compute was started without CAP_CHOWN"]
+    assert (outcome["helpers"], disk.stat().st_uid) == ([], 0)

@@ -49,8 +49,8 @@ def test_parts_of_a_network_are_made_by_its_project_alone(tmp_path: Path) -> Non
             ("bob", "network:router_interface", 403),
             ("bob", "baremetal:none", 201),
         ):
-            wanted = {"network_id": network, "device_owner": owner}
-            assert ask(cloud, user, "POST", "ports", {"port": wanted})[0] == status
+            port_body = {"network_id": network, "device_owner": owner}
+            assert ask(cloud, user, "POST", "ports", {"port": port_body})[0] == status
         path = f"ports/{ask(cloud, 'bob', 'POST', 'ports', {'port': {'network_id': network}})[1]['port']['id']}"
         assert ask(cloud, "bob", "PUT", path, {"port": {"device_owner": "network:dhcp"}})[0] == 403
         assert ask(cloud, "bob", "PUT", path, {"port": {"device_owner": "other"}})[0] == 200

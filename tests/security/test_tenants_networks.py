@@ -54,11 +54,11 @@ def test_tenant_gives_hosts_no_route(cloud: Cloud) -> None:
     """Not by a subnet of an own network either that an administrator has made reachable."""
     network = make(cloud, "alice", "network")
     path = f"networks/{network['id']}"
-    wanted = {"network_id": network["id"], "ip_version": 4, "cidr": "10.1.0.0/24"}
-    subnet = make(cloud, "alice", "subnet", **wanted)
+    subnet_body = {"network_id": network["id"], "ip_version": 4, "cidr": "10.1.0.0/24"}
+    subnet = make(cloud, "alice", "subnet", **subnet_body)
     assert ask(cloud, "admin", "PUT", path, {"network": {"minova:reachable": True}})[0] == 200
-    assert ask(cloud, "alice", "POST", "subnets", {"subnet": wanted | {"cidr": "10.2.0.0/24"}})[0] == 403
-    make(cloud, "admin", "subnet", **wanted | {"cidr": "10.2.0.0/24"})
+    assert ask(cloud, "alice", "POST", "subnets", {"subnet": subnet_body | {"cidr": "10.2.0.0/24"}})[0] == 403
+    make(cloud, "admin", "subnet", **subnet_body | {"cidr": "10.2.0.0/24"})
     assert ask(cloud, "alice", "DELETE", f"subnets/{subnet['id']}")[0] == 204
 
 
@@ -79,8 +79,8 @@ def test_ranges_of_others_neither_show_nor_hinder(cloud: Cloud) -> None:
 def test_no_subnet_has_addresses_that_each_host_has_itself(cloud: Cloud, cidr: str) -> None:
     cloud.conductor.levels["compute"] = NAMESPACES
     network = make(cloud, "alice", "network")["id"]
-    wanted = {"network_id": network, "ip_version": 6 if ":" in cidr else 4, "cidr": cidr}
-    status, answer = ask(cloud, "alice", "POST", "subnets", {"subnet": wanted})
+    subnet_body = {"network_id": network, "ip_version": 6 if ":" in cidr else 4, "cidr": cidr}
+    status, answer = ask(cloud, "alice", "POST", "subnets", {"subnet": subnet_body})
     assert (status, "cidr" in answer["NeutronError"]["message"]) == (400, True)
 
 
@@ -97,16 +97,16 @@ def test_resolver_that_is_the_host_itself_is_refused(cloud: Cloud, server: str) 
     node = {"uuid": "n1", "host": "h1", "hypervisor_hostname": "h1", "host_ip": HOST, "created_at": now()}
     cloud.conductor.add(models.ComputeNode(**sizes, **node))
     network = make(cloud, "alice", "network")["id"]
-    wanted = {"network_id": network, "ip_version": 4, "cidr": "10.1.0.0/24"}
+    subnet_body = {"network_id": network, "ip_version": 4, "cidr": "10.1.0.0/24"}
     refused = {"dns_nameservers": ["9.9.9.9", server]}
-    made = make(cloud, "alice", "subnet", **wanted, dns_nameservers=["9.9.9.9"])
+    own_subnet = make(cloud, "alice", "subnet", **subnet_body, dns_nameservers=["9.9.9.9"])
     for method, path, body in (
-        ("POST", "subnets", wanted | {"cidr": "10.2.0.0/24"} | refused),
-        ("PUT", f"subnets/{made['id']}", refused),
+        ("POST", "subnets", subnet_body | {"cidr": "10.2.0.0/24"} | refused),
+        ("PUT", f"subnets/{own_subnet['id']}", refused),
     ):
         status, answer = ask(cloud, "alice", method, path, {"subnet": body})
         assert (status, "dns_nameservers" in answer["NeutronError"]["message"]) == (400, True), answer
-    assert ask(cloud, "alice", "GET", f"subnets/{made['id']}")[1]["subnet"]["dns_nameservers"] == ["9.9.9.9"]
+    assert ask(cloud, "alice", "GET", f"subnets/{own_subnet['id']}")[1]["subnet"]["dns_nameservers"] == ["9.9.9.9"]
 
 
 @pytest.fixture
@@ -140,19 +140,19 @@ def test_metadata_of_another_network_stays_hidden_from_a_guest_without_filters(h
     subnet(harness, mine, "10.2.0.0/24")
     victim = harness.active(**on(mine), user_data="c2VjcmV0")
     address = "10.2.0.2"
-    asked = {"host": "a", "address": address}
-    assert harness.conductor.metadata_of_address(CTX, **asked, network_id=mine.id).instance.uuid == victim
+    caller_address = {"host": "a", "address": address}
+    assert harness.conductor.metadata_of_address(CTX, **caller_address, network_id=mine.id).instance.uuid == victim
     with pytest.raises(errors.NotFound):
-        harness.conductor.metadata_of_address(CTX, **asked, network_id=theirs.id)
+        harness.conductor.metadata_of_address(CTX, **caller_address, network_id=theirs.id)
     with pytest.raises(errors.NotFound):
-        harness.conductor.leave_password_of_address(CTX, **asked, network_id=theirs.id, password="x")
+        harness.conductor.leave_password_of_address(CTX, **caller_address, network_id=theirs.id, password="x")
 
 
 def test_names_on_a_shared_network_are_of_their_project(harness: ConductorHarness) -> None:
     """A guest named `wpad` does not answer for what guests of other projects look up."""
     shared, own = network(harness, shared=True), network(harness)
-    for one, cidr in ((shared, "10.1.0.0/24"), (own, "10.2.0.0/24")):
-        subnet(harness, one, cidr)
+    for each_network, cidr in ((shared, "10.1.0.0/24"), (own, "10.2.0.0/24")):
+        subnet(harness, each_network, cidr)
     uuid = harness.active(**on(shared, own), name="wpad")
     told = harness.conductor.interfaces_of_host(CTX, host="a")[uuid]
     assert [(vif.dns_domain, name_in_dns(vif, vif.hostname)) for vif in told] == [

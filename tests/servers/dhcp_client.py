@@ -20,15 +20,15 @@ _WITHIN = 2.0
 
 def options_of(data: bytes, head: str) -> dict[int, bytes]:
     """`head`: the form of an option's number and length."""
-    found: dict[int, bytes] = {}
+    options: dict[int, bytes] = {}
     size, at = struct.calcsize(head), 0
     while at + size <= len(data):
         number, length = struct.unpack_from(head, data, at)
         if head == "!BB" and number == 255:
             break
-        found[number] = data[at + size : at + size + length]
+        options[number] = data[at + size : at + size + length]
         at += size + length
-    return found
+    return options
 
 
 def ask4(mac: bytes, kind: int, more: bytes = b"") -> tuple[str, dict[int, bytes]]:
@@ -37,10 +37,10 @@ def ask4(mac: bytes, kind: int, more: bytes = b"") -> tuple[str, dict[int, bytes
         asking.setsockopt(socket.SOL_SOCKET, _SO_BINDTODEVICE, b"eth0")
         asking.bind(("0.0.0.0", 68))
         asking.settimeout(_WITHIN)
-        asked = bytes([1, 3, 6, 12, 15, 26, 42, 66, 119, 121])
+        requested_options = bytes([1, 3, 6, 12, 15, 26, 42, 66, 119, 121])
         head = struct.pack("!BBBB4sHH16s16s192s", 1, 1, 6, 0, os.urandom(4), 0, 0x8000, b"", mac, b"")
-        wanted = b"\x35\x01" + bytes([kind]) + b"\x37" + bytes([len(asked)]) + asked
-        asking.sendto(head + _ANY + wanted + more + b"\xff", ("255.255.255.255", 67))
+        own_options = b"\x35\x01" + bytes([kind]) + b"\x37" + bytes([len(requested_options)]) + requested_options
+        asking.sendto(head + _ANY + own_options + more + b"\xff", ("255.255.255.255", 67))
         answer = asking.recv(2048)
     return socket.inet_ntoa(answer[16:20]), options_of(answer[240:], "!BB")
 
@@ -61,8 +61,8 @@ def ask6(kind: int, more: bytes = b"") -> dict[int, bytes]:
         asking.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
         asking.bind(("::", 546))
         asking.settimeout(_WITHIN)
-        asked = option(1, b"\0\4" + b"\1" * 16) + option(8, b"\0\0") + option(6, struct.pack("!HH", 23, 59))
-        message, until = bytes([kind]) + os.urandom(3) + asked + more, time.monotonic() + 30
+        own_options = option(1, b"\0\4" + b"\1" * 16) + option(8, b"\0\0") + option(6, struct.pack("!HH", 23, 59))
+        message, until = bytes([kind]) + os.urandom(3) + own_options + more, time.monotonic() + 30
         while True:
             try:
                 asking.sendto(message, ("ff02::1:2", 547, 0, index))
@@ -76,21 +76,21 @@ def ask6(kind: int, more: bytes = b"") -> dict[int, bytes]:
 
 def six(kind: str) -> dict[str, object]:
     if kind == "stateless":
-        found = ask6(_INFORMATION)
+        options6 = ask6(_INFORMATION)
     else:
         offered = ask6(_SOLICIT, struct.pack("!HH4s8x", 3, 12, b"\0\0\0\1"))
         chosen = b"".join(struct.pack("!HH", number, len(offered[number])) + offered[number] for number in (2, 3))
-        found = ask6(_REQUEST6, chosen)
-    address = socket.inet_ntop(socket.AF_INET6, found[3][16:32]) if len(found.get(3, b"")) >= 40 else ""
-    return {"address": address, "options": {str(number): value.hex() for number, value in found.items()}}
+        options6 = ask6(_REQUEST6, chosen)
+    address = socket.inet_ntop(socket.AF_INET6, options6[3][16:32]) if len(options6.get(3, b"")) >= 40 else ""
+    return {"address": address, "options": {str(number): value.hex() for number, value in options6.items()}}
 
 
 def main(words: list[str]) -> None:
     try:
-        found = four(bytes.fromhex(words[1].replace(":", ""))) if words[0] == "4" else six(words[0])
+        outcome = four(bytes.fromhex(words[1].replace(":", ""))) if words[0] == "4" else six(words[0])
     except TimeoutError:
         return
-    print(json.dumps(found))
+    print(json.dumps(outcome))
 
 
 if __name__ == "__main__":

@@ -92,10 +92,10 @@ def frame6(message: Message6, xid: bytes) -> bytes:
 
     mac = _mac(own_mac())
     source, target = six(message.source or link_local(own_mac())), six("ff02::1:2")
-    wanted = option(5, six(message.asked) + bytes(8)) if message.asked else b""
+    wanted_address = option(5, six(message.asked) + bytes(8)) if message.asked else b""
     body = bytes([message.kind]) + xid[:3] + option(1, bytes.fromhex(message.duid))
     body += (option(2, bytes.fromhex(message.server)) if message.server else b"") + option(8, bytes(2))
-    body += option(3, b"\0\0\0\1" + bytes(8) + wanted)
+    body += option(3, b"\0\0\0\1" + bytes(8) + wanted_address)
     if message.relayed_for:
         body = (
             bytes([RELAY, 0]) + bytes(16) + source + option(79, b"\0\1" + _mac(message.relayed_for)) + option(9, body)
@@ -115,19 +115,19 @@ def read4(frame: bytes, xid: bytes) -> dict[str, Any] | None:
 
 
 def _options4(data: bytes) -> dict[int, bytes]:
-    found = {}
+    values = {}
     while len(data) >= 2 and data[:1] != _ENDED:
-        found[data[0]] = data[2 : 2 + data[1]]
+        values[data[0]] = data[2 : 2 + data[1]]
         data = data[2 + data[1] :]
-    return found
+    return values
 
 
 def read6(frame: bytes, xid: bytes) -> dict[str, Any] | None:
     if len(frame) < 66 or frame[20] != 17 or frame[56:58] != b"\x02\x22" or frame[63:66] != xid[:3]:
         return None
-    found: dict[str, Any] = {"addresses": [], "refusals": [], "server": ""}
-    _collect(frame[66:], found)
-    return found
+    answer: dict[str, Any] = {"addresses": [], "refusals": [], "server": ""}
+    _collect(frame[66:], answer)
+    return answer
 
 
 def _collect(data: bytes, found: dict[str, Any]) -> None:
@@ -161,11 +161,11 @@ def exchange(
         while (left := until - time.monotonic()) > 0:
             raw.settimeout(left)
             try:
-                found = read(raw.recv(2000))
+                answer = read(raw.recv(2000))
             except TimeoutError:
                 break
-            if found is not None:
-                return found
+            if answer is not None:
+                return answer
     return {}
 
 
@@ -173,12 +173,12 @@ def main(version: str, text: str) -> None:
     xid = os.urandom(4)
     if version == "4":
         four = msgspec.json.decode(text, type=Message4)
-        found = exchange(frame4(four, xid), 0x0800, four.within, lambda frame: read4(frame, xid))
+        answer = exchange(frame4(four, xid), 0x0800, four.within, lambda frame: read4(frame, xid))
     else:
         six = msgspec.json.decode(text, type=Message6)
-        found = exchange(frame6(six, xid), 0x86DD, six.within, lambda frame: read6(frame, xid))
-    if found:
-        print(json.dumps(found))
+        answer = exchange(frame6(six, xid), 0x86DD, six.within, lambda frame: read6(frame, xid))
+    if answer:
+        print(json.dumps(answer))
 
 
 if __name__ == "__main__":

@@ -30,9 +30,9 @@ def keep(conf: Path) -> None:
         own = Path(name) / conf.name
         own.write_text(conf.read_text().replace(str(conf.parent), name))
         subprocess.run([sys.executable, "-P", __file__, str(own)], check=True)
-        made = Path(name) / "glance.sqlite"
+        new_database = Path(name) / "glance.sqlite"
         if not KEPT.exists():
-            made.rename(KEPT)
+            new_database.rename(KEPT)
 
 
 def serve(conf: Path, port: int, threads: int) -> None:

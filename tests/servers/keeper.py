@@ -40,7 +40,7 @@ def adopt_orphans() -> None:
 
 def parents() -> dict[int, int]:
     """The parent of every process that is not a zombie."""
-    found = {}
+    parent_by_pid = {}
     for entry in os.scandir("/proc"):
         if not entry.name.isdigit():
             continue
@@ -51,8 +51,8 @@ def parents() -> dict[int, int]:
         # The command name stands in parentheses and may itself hold spaces and parentheses.
         state, parent = stat.rpartition(")")[2].split()[:2]
         if state != "Z":
-            found[int(entry.name)] = int(parent)
-    return found
+            parent_by_pid[int(entry.name)] = int(parent)
+    return parent_by_pid
 
 
 def descendants(ancestor: int) -> set[int]:

@@ -108,8 +108,8 @@ class Keystone(OpenStackServer):
         self.call("PUT", f"/projects/{ids[0]}/users/{user}/roles/{ids[1]}")
 
     def id_of(self, kind: str, name: str) -> str:
-        (found,) = self.call("GET", f"/{kind}?name={name}")[kind]
-        return str(found["id"])
+        (resource,) = self.call("GET", f"/{kind}?name={name}")[kind]
+        return str(resource["id"])
 
     def client_environment(self, user: str = "admin", project: str = "admin") -> dict[str, str]:
         """OS_* variables for the unchanged `openstack` client."""

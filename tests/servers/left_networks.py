@@ -60,16 +60,16 @@ def remove_networks_of(uri: str) -> None:
     """
     own = NetworkNamespaces()
     with libvirt.open(uri) as connection:
-        for one in [*connection.listAllDomains(), *connection.listAllNetworks()]:
+        for left_object in [*connection.listAllDomains(), *connection.listAllNetworks()]:
             try:
-                if one.isActive():
-                    one.destroy()
+                if left_object.isActive():
+                    left_object.destroy()
             except libvirt.libvirtError as error:
                 # A libvirtd that has just been started removes what has ended since it was killed.
                 if error.get_error_code() not in _GONE:
                     raise
-            if isinstance(one, libvirt.virNetwork):
-                own.remove(one.name().removeprefix(network_name("")))
+            if isinstance(left_object, libvirt.virNetwork):
+                own.remove(left_object.name().removeprefix(network_name("")))
     for network_id in own.records():
         if not Path("/sys/class/net", bridge_name(network_id)).exists():
             own.remove(network_id)

@@ -166,8 +166,8 @@ def _remove_left_networks() -> None:
 
 def with_accounts(lines: str, line: str) -> str:
     """The lines of /etc/passwd or /etc/group, with ACCOUNTS."""
-    known = {each.partition(":")[0] for each in lines.splitlines()}
-    return lines + "".join(line.format(*account) for account in ACCOUNTS if account[0] not in known)
+    known_accounts = {each.partition(":")[0] for each in lines.splitlines()}
+    return lines + "".join(line.format(*account) for account in ACCOUNTS if account[0] not in known_accounts)
 
 
 def socket_of(directory: Path) -> str:

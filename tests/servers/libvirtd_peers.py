@@ -60,17 +60,17 @@ class PeerLibvirtd(Libvirtd):
 
     def _issue(self, pki: Path, authority: Authority) -> None:
         """The names of Debian's packages for the files."""
-        made = authority.issue(self.host, pki, f"DNS:{self.host},IP:{self.address}")
+        issued = authority.issue(self.host, pki, f"DNS:{self.host},IP:{self.address}")
         for folder, files in {
-            "libvirt": {"servercert.pem": made.certificate, "clientcert.pem": made.certificate},
-            "libvirt/private": {"serverkey.pem": made.key, "clientkey.pem": made.key},
+            "libvirt": {"servercert.pem": issued.certificate, "clientcert.pem": issued.certificate},
+            "libvirt/private": {"serverkey.pem": issued.key, "clientkey.pem": issued.key},
             "CA": {"cacert.pem": authority.certificate},
             "qemu": {
                 "ca-cert.pem": authority.certificate,
-                "server-cert.pem": made.certificate,
-                "server-key.pem": made.key,
-                "client-cert.pem": made.certificate,
-                "client-key.pem": made.key,
+                "server-cert.pem": issued.certificate,
+                "server-key.pem": issued.key,
+                "client-cert.pem": issued.certificate,
+                "client-key.pem": issued.key,
             },
         }.items():
             (pki / folder).mkdir(parents=True, exist_ok=True)
@@ -108,13 +108,13 @@ def peers(authority: Authority | None = None) -> Iterator[tuple[PeerLibvirtd, Pe
             _ip("netns", "add", name)
             stack.callback(_ip, "netns", "delete", name)
         _ip("link", "add", "cable", "netns", names[0], "type", "veth", "peer", "name", "cable", "netns", names[1])
-        made = []
+        peer_list = []
         for name, host, address in zip(names, ("hv1", "hv2"), ADDRESSES, strict=True):
             _ip("-n", name, "address", "add", f"{address}/24", "dev", "cable")
             for link in ("lo", "cable"):
                 _ip("-n", name, "link", "set", link, "up")
-            made.append(stack.enter_context(PeerLibvirtd(host, address, name, authority)))
-        yield made[0], made[1]
+            peer_list.append(stack.enter_context(PeerLibvirtd(host, address, name, authority)))
+        yield peer_list[0], peer_list[1]
 
 
 def _ip(*words: str) -> None:

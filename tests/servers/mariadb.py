@@ -127,11 +127,11 @@ class SecureMariaDB(MariaDB):
             file.write("GRANT ALL ON *.* TO secure@'127.0.0.1';\n")
 
     def more_options(self) -> list[str]:
-        made = self._made
+        issued = self._made
         return [
             f"--ssl-ca={self._authority.certificate}",
-            f"--ssl-cert={made.certificate}",
-            f"--ssl-key={made.key}",
+            f"--ssl-cert={issued.certificate}",
+            f"--ssl-key={issued.key}",
         ]
 
     def _url(self, database: str) -> str:

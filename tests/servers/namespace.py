@@ -92,8 +92,8 @@ def frames(namespace: Namespace, interface: str) -> socket.socket:
     """All frames that pass the interface."""
 
     def make() -> socket.socket:
-        made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0003))
-        made.bind((interface, 0))
-        return made
+        raw_socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0003))
+        raw_socket.bind((interface, 0))
+        return raw_socket
 
     return namespace.socket(make)

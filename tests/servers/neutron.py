@@ -144,15 +144,15 @@ class Neutron(OpenStackServer):
 
     def network(self, name: str, cidr: str, project: str = "demo", **values: Any) -> dict[str, Any]:
         """With one subnet."""
-        wanted = {"name": name, "tenant_id": project, **values}
-        network: dict[str, Any] = self.call("POST", "/v2.0/networks", {"network": wanted})["network"]
+        network_body = {"name": name, "tenant_id": project, **values}
+        network: dict[str, Any] = self.call("POST", "/v2.0/networks", {"network": network_body})["network"]
         subnet = {"network_id": network["id"], "cidr": cidr, "ip_version": 4, "tenant_id": project}
         self.call("POST", "/v2.0/subnets", {"subnet": subnet})
         return network
 
     def port(self, network_id: str, project: str = "demo", **values: Any) -> dict[str, Any]:
-        wanted = {"network_id": network_id, "tenant_id": project, **values}
-        port: dict[str, Any] = self.call("POST", "/v2.0/ports", {"port": wanted})["port"]
+        port_body = {"network_id": network_id, "tenant_id": project, **values}
+        port: dict[str, Any] = self.call("POST", "/v2.0/ports", {"port": port_body})["port"]
         return port
 
     def port_now(self, port_id: str) -> dict[str, Any]:

@@ -37,10 +37,14 @@ class Agents:
         if env["PATH_INFO"] != PATH:
             answer: Iterable[bytes] = self._application(env, start_response)
             return answer
-        wanted = json.loads(env["wsgi.input"].read(int(env["CONTENT_LENGTH"])))
-        self._report(wanted["host"])
-        if "port_id" in wanted:
-            names = {"device": wanted["port_id"], "agent_id": f"ovs-{wanted['host']}", "host": wanted["host"]}
+        binding_request = json.loads(env["wsgi.input"].read(int(env["CONTENT_LENGTH"])))
+        self._report(binding_request["host"])
+        if "port_id" in binding_request:
+            names = {
+                "device": binding_request["port_id"],
+                "agent_id": f"ovs-{binding_request['host']}",
+                "host": binding_request["host"],
+            }
             self._plugin.get_device_details(self._context, **names)
             self._plugin.update_device_up(self._context, **names)
         start_response("204 No Content", [])

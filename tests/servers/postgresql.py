@@ -223,10 +223,10 @@ class SecurePostgreSQL(PostgreSQL):
 
     def prepare(self) -> None:
         super().prepare()
-        made = self._authority.issue("postgresql", self._data)
+        issued = self._authority.issue("postgresql", self._data)
         authorities = shutil.copy(self._authority.certificate, self._data / "ca.crt")
         if as_ordinary_user():
-            for path in (*made, authorities):
+            for path in (*issued, authorities):
                 shutil.chown(path, "postgres", "postgres")
         # The question whether it is ready is asked without TLS. The answer of a ready server is that there is no such entry here.
         (self._data / "pg_hba.conf").write_text("hostssl all all 127.0.0.1/32 cert\n")

@@ -57,10 +57,10 @@ def free_range(count: int) -> tuple[int, int]:
 def program(name: str, package: str, *places: str) -> str:
     """The path of a program; `places` are looked into before and after PATH. ServerError names its Debian package."""
     path = os.pathsep.join([*places, os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
-    found = shutil.which(name, path=path)
-    if found is None:
+    program_path = shutil.which(name, path=path)
+    if program_path is None:
         raise ServerError(f"{name} is not installed: it is in the Debian package {package}")
-    return found
+    return program_path
 
 
 def keeper_of(directory: Path) -> int | None:

@@ -51,12 +51,15 @@ def command(
 
 def settings(unit: Path) -> dict[str, list[str]]:
     """The words of each setting of [Service]; an empty value begins anew, as in systemd."""
-    found: dict[str, list[str]] = {}
+    values_by_setting: dict[str, list[str]] = {}
     for line in unit.read_text().partition("[Service]")[2].partition("[Install]")[0].splitlines():
         name, equals, value = line.partition("=")
         if equals and not name.startswith("#"):
-            found[name] = [*found.get(name, []), *([value] if name == "SystemCallFilter" else value.split())]
-    return found
+            values_by_setting[name] = [
+                *values_by_setting.get(name, []),
+                *([value] if name == "SystemCallFilter" else value.split()),
+            ]
+    return values_by_setting
 
 
 class _MountAttributes(ctypes.Structure):
@@ -140,11 +143,11 @@ def allowed_calls(lines: list[str]) -> set[str]:
         for member in sets.get(name, ()):
             yield from calls(member)
 
-    found = set(calls("@default"))
+    call_names = set(calls("@default"))
     for line in lines:
         names = {call for name in line.removeprefix("~").split() for call in calls(name)}
-        found = found - names if line.startswith("~") else found | names
-    return found
+        call_names = call_names - names if line.startswith("~") else call_names | names
+    return call_names
 
 
 def filter_calls(unit: dict[str, list[str]]) -> None:

@@ -30,11 +30,11 @@ class Switch:
 
     @contextmanager
     def pings(self, address: str, every: float = 0.1) -> Iterator[Pings]:
-        made = Pings(self.machine.socket(_icmp), address, every)
+        new_pings = Pings(self.machine.socket(_icmp), address, every)
         try:
-            yield made
+            yield new_pings
         finally:
-            made.end()
+            new_pings.end()
 
     def connect(self, address: str, port: int, within: float = 3.0) -> socket.socket:
         """Raises OSError if nothing answers there."""

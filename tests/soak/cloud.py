@@ -293,16 +293,16 @@ class Cloud:
 
     def wait_up(self, timeout: float) -> None:
         """Until every service that beats is up."""
-        wanted = {self.hosts[name] for name in (*CONDUCTORS, *SCHEDULERS, *COMPUTES)}
+        service_hosts = {self.hosts[name] for name in (*CONDUCTORS, *SCHEDULERS, *COMPUTES)}
 
         def up() -> bool:
             try:
                 rows = json.loads(self.cli("service", "list", "-f", "json"))
             except ValueError:
                 return False
-            return wanted <= {row["Host"] for row in rows if row["State"] == "up"}
+            return service_hosts <= {row["Host"] for row in rows if row["State"] == "up"}
 
-        wait_for(f"{sorted(wanted)} up", up, timeout)
+        wait_for(f"{sorted(service_hosts)} up", up, timeout)
 
     def domains(self) -> dict[str, list[str]]:
         """The running domains of each host, by the UUIDs of their instances."""

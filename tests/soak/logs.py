@@ -36,7 +36,7 @@ class Traceback(msgspec.Struct, frozen=True, kw_only=True):
 
 def tracebacks(text: str) -> list[Traceback]:
     """Returns those of one log. A chain of causes counts once, with the error that was logged."""
-    found: list[Traceback] = []
+    traceback_list: list[Traceback] = []
     lines = text.splitlines()
     number = 0
     while number < len(lines):
@@ -48,8 +48,8 @@ def tracebacks(text: str) -> list[Traceback]:
         paths, error, number = _end(lines, number)
         prefix = _PREFIX.match(before)
         level = prefix["level"] if prefix is not None else ""
-        found.append(Traceback(logged=_without_prefix(before), level=level, error=error, paths=tuple(paths)))
-    return found
+        traceback_list.append(Traceback(logged=_without_prefix(before), level=level, error=error, paths=tuple(paths)))
+    return traceback_list
 
 
 def _end(lines: list[str], number: int) -> tuple[list[str], str, int]:
@@ -95,8 +95,8 @@ def unexpected(logs: Mapping[str, str], of_another_release: str) -> list[str]:
     kinds: Counter[tuple[str, str]] = Counter()
     first: dict[tuple[str, str], str] = {}
     for name, text in sorted(logs.items()):
-        for one in _relevant(tracebacks(text), of_another_release):
-            kind = one.logged.partition(":")[0][:120], one.error[:200]
+        for logged in _relevant(tracebacks(text), of_another_release):
+            kind = logged.logged.partition(":")[0][:120], logged.error[:200]
             kinds[kind] += 1
             first.setdefault(kind, name)
     return [
@@ -106,7 +106,7 @@ def unexpected(logs: Mapping[str, str], of_another_release: str) -> list[str]:
 
 
 def _relevant(found: Iterable[Traceback], of_another_release: str) -> Iterable[Traceback]:
-    for one in found:
-        old = any(path.startswith(of_another_release) for path in one.paths)
-        if one.level != "DEBUG" and not old and not any(words in one.error for words in ALLOWED):
-            yield one
+    for logged in found:
+        old = any(path.startswith(of_another_release) for path in logged.paths)
+        if logged.level != "DEBUG" and not old and not any(words in logged.error for words in ALLOWED):
+            yield logged

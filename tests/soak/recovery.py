@@ -58,8 +58,8 @@ class Recovery:
         replica = self._cloud.replicate()
 
         def has_all() -> float:
-            asked = time.monotonic()
-            return asked if replica.has_all() else 0.0
+            requested_at = time.monotonic()
+            return requested_at if replica.has_all() else 0.0
 
         since = wait_for("the replica has all", has_all)
         replica.lag()
@@ -127,16 +127,16 @@ class Recovery:
     def _is_recovered(self) -> bool:
         """Once all have reported, let the operator's command bring all together. Safe mode may also end by itself."""
         try:
-            found = recovery.find(self._database)
-            if found.row.safe_since is None:
+            findings = recovery.find(self._database)
+            if findings.row.safe_since is None:
                 return True
-            self._last_words = f"no report of {found.silent}"
-            if not found.silent:
-                self._journal.were_adopted(one.id for one in found.things)
-                for one in found.things:
+            self._last_words = f"no report of {findings.silent}"
+            if not findings.silent:
+                self._journal.were_adopted(adopted_thing.id for adopted_thing in findings.things)
+                for thing in findings.things:
                     # Its image may be a snapshot that the database has lost: the command leaves such guests to a look.
-                    if one.kind == "guest" and one.can_be_adopted:
-                        self._cloud.manage("unexpected", "adopt", one.id, "--host", one.where, "--apply")
+                    if thing.kind == "guest" and thing.can_be_adopted:
+                        self._cloud.manage("unexpected", "adopt", thing.id, "--host", thing.where, "--apply")
                 self._cloud.manage("recovery", "--apply")
         except (errors.ServiceUnavailable, AssertionError) as error:
             self._last_words = str(error)

@@ -99,9 +99,9 @@ class Node:
 
         def timed(*args: Any) -> Any:
             begun = time.perf_counter()
-            made = claim(*args)
+            instance_claim = claim(*args)
             self.claims.append(time.perf_counter() - begun)
-            return made
+            return instance_claim
 
         self.tracker.instance_claim = timed  # type: ignore[assignment, method-assign]
 

@@ -213,16 +213,18 @@ def compare_networks(client: Client, image: str, arguments: Namespace, pids: dic
                 time.sleep(AFTERWARDS)
                 for process, seconds in cpu_seconds(pids).items():
                     used[name][process] += seconds - before[process]
-        made = in_turn * arguments.turns
-        tell(f"requests of {size}", {name: made / sum(seconds) for name, seconds in took.items()}, "boots/s")
-        print(f"  median of turns {median(none / one for none, one in zip(*took.values(), strict=True)):27.0%}")
+        server_count = in_turn * arguments.turns
+        tell(f"requests of {size}", {name: server_count / sum(seconds) for name, seconds in took.items()}, "boots/s")
+        print(
+            f"  median of turns {median(none / with_feed for none, with_feed in zip(*took.values(), strict=True)):27.0%}"
+        )
         for process in pids:
-            tell(f"  {process}", {name: used[name][process] / made * 1000 for name in ways}, "CPU ms of a boot")
+            tell(f"  {process}", {name: used[name][process] / server_count * 1000 for name in ways}, "CPU ms of a boot")
 
 
 def tell(way: str, figures: dict[str, float], unit: str) -> None:
-    none, one = figures["none"], figures["one"]
-    print(f"{way:16} {none:8.1f} {one:8.1f} {unit}, {one / none:.0%}", flush=True)
+    none, with_one = figures["none"], figures["one"]
+    print(f"{way:16} {none:8.1f} {with_one:8.1f} {unit}, {with_one / none:.0%}", flush=True)
 
 
 if __name__ == "__main__":

@@ -32,9 +32,9 @@ def _clone(session: Session, first: str, others: Sequence[str]) -> None:
         model: Any, key: str, start: int, rows: Iterable[dict[str, Any]], names: Sequence[dict[str, Any]]
     ) -> None:
         pattern = list(rows)
-        made = [{**row, **names[n], key: start + 1 + n} for n in range(len(others)) for row in pattern]
-        for begin in range(0, len(made), CHUNK):
-            session.execute(insert(model.__table__), made[begin : begin + CHUNK])
+        cloned_rows = [{**row, **names[n], key: start + 1 + n} for n in range(len(others)) for row in pattern]
+        for begin in range(0, len(cloned_rows), CHUNK):
+            session.execute(insert(model.__table__), cloned_rows[begin : begin + CHUNK])
 
     none: Sequence[dict[str, Any]] = [{}] * len(others)
     write(models.Service, "id", service["id"], [service], [{"uuid": service_uuid(h), "host": h} for h in others])
@@ -44,14 +44,14 @@ def _clone(session: Session, first: str, others: Sequence[str]) -> None:
         {"uuid": n["uuid"], "name": n["host"], "root_provider_id": provider["id"] + 1 + i} for i, n in enumerate(nodes)
     ]
     write(models.ResourceProvider, "id", provider["id"], [provider], own)
-    for model, key, one in (
+    for model, key, pattern_row in (
         (models.Heartbeat, "service_id", service),
         (models.NodeAudit, "node_id", node),
         (models.Inventory, "provider_id", provider),
         (models.ProviderTrait, "provider_id", provider),
     ):
-        rows = _rows(session, model, getattr(model, key) == one["id"])
-        write(model, key, one["id"], rows, none)
+        rows = _rows(session, model, getattr(model, key) == pattern_row["id"])
+        write(model, key, pattern_row["id"], rows, none)
 
 
 def _rows(session: Session, model: Any, condition: Any) -> list[dict[str, Any]]:

@@ -37,15 +37,15 @@ def fill(harness: ConductorHarness, servers: int) -> None:
 def sizes(url: str, least: int) -> dict[str, tuple[int, int]]:
     """(rows, bytes) of each table that has enough rows to tell."""
     db = Database(url)
-    found = {}
+    size_by_table = {}
     with db.engine.connect() as connection:
         for name in sorted(Base.metadata.tables):
             rows = connection.execute(text(f"SELECT count(*) FROM {name}")).scalar() or 0
             size = connection.execute(text(f"SELECT pg_total_relation_size('{name}')")).scalar() or 0
             if rows >= least:
-                found[name] = (rows, size)
+                size_by_table[name] = (rows, size)
     db.close()
-    return found
+    return size_by_table
 
 
 def main() -> None:

@@ -55,11 +55,11 @@ class Events:
         self._suspended: list[float] = []
         self._resumed: list[float] = []
         self._connections = [libvirt.open(host.libvirtd.uri) for host in (source, destination)]
-        wanted = (
+        handlers = (
             (libvirt.VIR_DOMAIN_EVENT_SUSPENDED, self._suspended),
             (libvirt.VIR_DOMAIN_EVENT_RESUMED, self._resumed),
         )
-        for connection, (kind, seen) in zip(self._connections, wanted, strict=True):
+        for connection, (kind, seen) in zip(self._connections, handlers, strict=True):
             connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, _note, (kind, seen))
 
     def resumed(self) -> float:
@@ -93,11 +93,11 @@ def by_minova(cloud: MovingCloud, guest: MovingGuest) -> Took:
         reached.setdefault(cloud.phase(guest.uuid) or "", time.monotonic())
         time.sleep(0.02)
     ended = time.monotonic()
-    found = Took(ended - begun, events.resumed() - reached["migrate"], events.still())
+    took = Took(ended - begun, events.resumed() - reached["migrate"], events.still())
     events.close()
     times = [*reached.values(), ended]
     PHASES.append({name: later - at for (name, at), later in zip(reached.items(), times[1:], strict=True)})
-    return found
+    return took
 
 
 @contextmanager
@@ -139,9 +139,11 @@ def copied_filters(home: Host, away: Host, guest: MovingGuest) -> Iterator[None]
     connections = [libvirt.open(host.libvirtd.uri) for host in (home, away)]
     try:
         names = filters_of(home.xml(guest.uuid))
-        made = [connections[1].nwfilterDefineXML(connections[0].nwfilterLookupByName(name).XMLDesc()) for name in names]
+        net_filters = [
+            connections[1].nwfilterDefineXML(connections[0].nwfilterLookupByName(name).XMLDesc()) for name in names
+        ]
         yield
-        for each in made:
+        for each in net_filters:
             each.undefine()
     finally:
         for connection in connections:
@@ -156,9 +158,9 @@ def measured(source: Host, destination: Host, guest: MovingGuest, made: Path | N
     migrating = time.monotonic()
     migrate(source, destination, guest)
     ended = time.monotonic()
-    found = Took(ended - begun, ended - migrating, events.still())
+    took = Took(ended - begun, ended - migrating, events.still())
     events.close()
-    return found
+    return took
 
 
 def make_files(source: Path, destination: Path, names: tuple[str, str]) -> None:

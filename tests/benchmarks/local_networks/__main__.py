@@ -50,14 +50,14 @@ def former_xml(one: Vif) -> str:
 
 def memory_mb() -> float:
     """Of all dnsmasq processes, each page counted once."""
-    found = [each for each in psutil.process_iter(["name"]) if each.info["name"] == "dnsmasq"]
-    return float(sum(each.memory_full_info().pss for each in found)) / (1 << 20)
+    processes = [each for each in psutil.process_iter(["name"]) if each.info["name"] == "dnsmasq"]
+    return float(sum(each.memory_full_info().pss for each in processes)) / (1 << 20)
 
 
 def of_processes() -> tuple[int, float]:
     """The number of dnsmasq processes, and what the kernel has for them: page tables and stacks, in MB."""
-    found = [each for each in psutil.process_iter(["name"]) if each.info["name"] == "dnsmasq"]
-    said = [Path(f"/proc/{each.pid}/status").read_text() for each in found]
+    processes = [each for each in psutil.process_iter(["name"]) if each.info["name"] == "dnsmasq"]
+    said = [Path(f"/proc/{each.pid}/status").read_text() for each in processes]
     tables = [int(text.partition("VmPTE:")[2].split()[0]) for text in said if "VmPTE:" in text]  # a zombie has none
     return len(tables), (sum(tables) + STACK_KIB * len(tables)) / 1024
 
@@ -71,11 +71,11 @@ def kernel_mb() -> dict[str, float]:
 
 def slab_mb() -> dict[str, float]:
     """By caches."""
-    found = {}
+    megabytes_by_slab = {}
     for line in Path("/proc/slabinfo").read_text().splitlines()[2:]:
         name, _, objects, size, *_ = line.split()
-        found[name] = int(objects) * int(size) / (1 << 20)
-    return found
+        megabytes_by_slab[name] = int(objects) * int(size) / (1 << 20)
+    return megabytes_by_slab
 
 
 def grown(after: dict[str, float], before: dict[str, float], count: int) -> str:
@@ -98,28 +98,28 @@ def main() -> None:
         host = of_this_host("", server.proc_net)
         kernel, slab = kernel_mb(), slab_mb()
         begun = time.monotonic()
-        for one in vifs:
-            connection.networkCreateXML(former_xml(one) if chosen.former else network_xml(one))
+        for each_vif in vifs:
+            connection.networkCreateXML(former_xml(each_vif) if chosen.former else network_xml(each_vif))
             if not chosen.former:
-                host.ensure(network_of(one, metadata=True))
-                entry = host_of(one, "web")
+                host.ensure(network_of(each_vif, metadata=True))
+                entry = host_of(each_vif, "web")
                 assert entry is not None
-                host.enter(one.network_id, entry)
-        made = time.monotonic() - begun
+                host.enter(each_vif.network_id, entry)
+        made_seconds = time.monotonic() - begun
         memory, processes = memory_mb() - idle, of_processes()
         more = f"kernel MB: {grown(kernel_mb(), kernel, 5)}; slab MB: {grown(slab_mb(), slab, 12)}"
         begun = time.monotonic()
         assert host.broken() == {}
         proved = time.monotonic() - begun
         begun = time.monotonic()
-        for one in vifs:
+        for each_vif in vifs:
             if not chosen.former:
-                host.remove(one.network_id)
-            connection.networkLookupByName(network_name(one.network_id)).destroy()
+                host.remove(each_vif.network_id)
+            connection.networkLookupByName(network_name(each_vif.network_id)).destroy()
         removed = time.monotonic() - begun
         assert not (Path("/sys/class/net") / bridge_name(vifs[0].network_id)).exists()
         connection.close()
-    print(f"made {made:.1f} s, dnsmasq {memory:.1f} MB, proved {proved:.2f} s, removed {removed:.1f} s")
+    print(f"made {made_seconds:.1f} s, dnsmasq {memory:.1f} MB, proved {proved:.2f} s, removed {removed:.1f} s")
     tables = processes[1] - idle_processes[1]
     print(f"{processes[0] - idle_processes[0]} dnsmasq processes, their page tables and stacks {tables:.1f} MB")
     print(more)

@@ -47,9 +47,9 @@ class Filled:
             list(pool.map(self._replace, names))
 
     def _replace(self, number: int) -> None:
-        (made,) = self._client.create(f"server-{number}", self._image)
-        wait_for("ACTIVE", lambda: self._client.is_active(made))
-        self._client.ask("DELETE", f"/v2.1/servers/{made}")
+        (server_id,) = self._client.create(f"server-{number}", self._image)
+        wait_for("ACTIVE", lambda: self._client.is_active(server_id))
+        self._client.ask("DELETE", f"/v2.1/servers/{server_id}")
         wait_for("deleted", lambda: not self._client.ask("GET", f"/v2.1/servers?name=server-{number}$")["servers"])
 
     def _running(self) -> int:

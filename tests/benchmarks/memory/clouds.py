@@ -80,7 +80,7 @@ class Apart:
         self._deployment.start()
         try:
             self._deployment.wait_up(timeout=180)
-            yield {name.replace("host", "compute"): one.pid for name, one in self._deployment.services.items()}
+            yield {name.replace("host", "compute"): process.pid for name, process in self._deployment.services.items()}
         finally:
             for service in self._deployment.services.values():
                 service.stop()

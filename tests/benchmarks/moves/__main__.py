@@ -48,7 +48,7 @@ def one_by_one(client: Client, asks: Sequence[Callable[[], str]], wanted: str) -
 
 def in_line(client: Client, asks: Sequence[Callable[[], str]], wanted: str) -> tuple[float, list[float]]:
     """Seconds until all have ended, and those of each from its request."""
-    asked: dict[str, float] = {}
+    begun_at: dict[str, float] = {}
     ended: dict[str, float] = {}
     lock = threading.Lock()
 
@@ -56,7 +56,7 @@ def in_line(client: Client, asks: Sequence[Callable[[], str]], wanted: str) -> t
         begun = time.monotonic()
         server = ask()
         with lock:
-            asked[server] = begun
+            begun_at[server] = begun
 
     begun = time.monotonic()
     with ThreadPoolExecutor(CLIENTS) as pool:
@@ -64,15 +64,15 @@ def in_line(client: Client, asks: Sequence[Callable[[], str]], wanted: str) -> t
         while len(ended) < len(asks):
             time.sleep(LOOK)
             with lock:
-                known = set(asked)
+                begun_servers = set(begun_at)
             now_is = statuses(client)
             now = time.monotonic()
             assert "ERROR" not in now_is.values()
-            ended |= {server: now for server in known - ended.keys() if now_is[server] == wanted}
+            ended |= {server: now for server in begun_servers - ended.keys() if now_is[server] == wanted}
             for answer in answers:
                 if answer.done():
                     answer.result()
-    return time.monotonic() - begun, [ended[server] - asked[server] for server in ended]
+    return time.monotonic() - begun, [ended[server] - begun_at[server] for server in ended]
 
 
 def main() -> None:

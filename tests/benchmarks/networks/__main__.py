@@ -50,7 +50,7 @@ class Hosts:
 
     def all_let_in(self, hosts: int, *, port: int = 0, addresses: int = 0) -> bool:
         said = list(self._said.values())
-        return len(said) == hosts and all(one[0] >= port and one[1] >= addresses for one in said)
+        return len(said) == hosts and all(figures[0] >= port and figures[1] >= addresses for figures in said)
 
 
 class NetworkClient(Client):
@@ -73,13 +73,13 @@ class NetworkClient(Client):
 
     def _every(self, path: str, kind: str) -> list[str]:
         """The ids, in pages: one answer has 1,000 at most."""
-        found: list[str] = []
+        ids: list[str] = []
         while True:
-            marker = f"&marker={found[-1]}" if found else ""
+            marker = f"&marker={ids[-1]}" if ids else ""
             page = self.ask("GET", f"{path}{marker}")[kind]
             if not page:
-                return found
-            found += [str(one["id"]) for one in page]
+                return ids
+            ids += [str(resource["id"]) for resource in page]
 
 
 def say(what: str, figure: float, unit: str) -> None:

@@ -35,7 +35,7 @@ def members_of(vif: Vif) -> int:
 
 @lru_cache
 def addresses_in(ranges: tuple[str, ...]) -> int:
-    return sum(ipaddress.ip_network(one).num_addresses for one in ranges)
+    return sum(ipaddress.ip_network(cidr).num_addresses for cidr in ranges)
 
 
 class TellingDriver(fake.FakeDriver):

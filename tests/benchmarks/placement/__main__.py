@@ -130,8 +130,8 @@ def measure(call: Call, providers: int, runs: int) -> Iterator[tuple[str, float,
     """(what, median, p99), in ms."""
 
     def expect(status: int, *asked: Any) -> None:
-        found = call(*asked)
-        assert found == status, (found, asked)
+        answered_status = call(*asked)
+        assert answered_status == status, (answered_status, asked)
 
     turns = itertools.count()
 

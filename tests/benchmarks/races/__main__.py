@@ -19,8 +19,8 @@ def urls_at(server: str) -> Iterator[tuple[str, ...]]:
         with Galera() as cluster:
             yield cluster.fresh_urls()
     else:
-        with MariaDB() if server == "mariadb" else PostgreSQL() as one:
-            yield (one.fresh_url(),)
+        with MariaDB() if server == "mariadb" else PostgreSQL() as database_server:
+            yield (database_server.fresh_url(),)
 
 
 def main() -> None:

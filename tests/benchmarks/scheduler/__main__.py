@@ -98,13 +98,13 @@ def decisions(hosts: int, runs: int) -> None:
         timed(lambda: decide(table, spec, batch, 2, rules), max(3, runs // 20), table.restore),
         BATCH,
     )
-    made: list[Decision] = []
+    decision_list: list[Decision] = []
 
     def again() -> None:
         table.restore()
-        made.append(decide(table, picky(spec), ("i",), 2, rules))
+        decision_list.append(decide(table, picky(spec), ("i",), 2, rules))
 
-    show(hosts, "reasons, when asked for", timed(lambda: made[-1].steps, runs, again))
+    show(hosts, "reasons, when asked for", timed(lambda: decision_list[-1].steps, runs, again))
 
 
 def picky(spec: RequestSpec) -> RequestSpec:

@@ -138,8 +138,8 @@ def by_address(db: Database, expression: str, project_id: str | None, expected: 
 
     def ask() -> None:
         with db.read() as session:
-            found = instances.instances(session, instance_filter, [("created_at", True)], None, 50, "nova")
-        assert expected in (None, len(found)), len(found)
+            listed = instances.instances(session, instance_filter, [("created_at", True)], None, 50, "nova")
+        assert expected in (None, len(listed)), len(listed)
 
     return ask
 
@@ -150,10 +150,10 @@ def audit(db: Database) -> None:
 
 
 def measure(db: Database, count: int, rounds: int) -> None:
-    one = count // 2
+    middle = count // 2
     questions: dict[str, Callable[[], None]] = {
-        "ip of one server, of its project": by_address(db, f"^{address(one)}$", f"p{one % PROJECTS}", 1),
-        "ip of one server, of all projects": by_address(db, f"^{address(one)}$", None, 1),
+        "ip of one server, of its project": by_address(db, f"^{address(middle)}$", f"p{middle % PROJECTS}", 1),
+        "ip of one server, of all projects": by_address(db, f"^{address(middle)}$", None, 1),
         "ip that no server has": by_address(db, "192.168.0.1", None, 0),
         "ip of a range": by_address(db, "10.0.1.", None, 50),
         "ip of all servers": by_address(db, "10.", None, 50),

@@ -75,7 +75,7 @@ def results(ansible: Path, keystone: str, folder: Path) -> list[Result]:
         "OS_PROJECT_DOMAIN_NAME": "Default",
         "OS_REGION_NAME": REGION,
     }
-    found: list[Result] = []
+    task_results: list[Result] = []
     for playbook, again in RUNS:
         given = {"image": str(image), "public_key": PUBLIC_KEY, "first_run": not again}
         command = [str(ansible / "ansible-playbook"), "-i", "localhost,", "-c", "local", "-e", json.dumps(given)]
@@ -85,8 +85,8 @@ def results(ansible: Path, keystone: str, folder: Path) -> list[Result]:
         start = done.stdout.find("{\n")
         if start < 0:
             raise SystemExit(f"{playbook}.yml did not run:\n{done.stdout}{done.stderr}")
-        found += _results(playbook, again, json.loads(done.stdout[start:]))
-    return found
+        task_results += _results(playbook, again, json.loads(done.stdout[start:]))
+    return task_results
 
 
 def _results(playbook: str, again: bool, report: Any) -> Iterator[Result]:

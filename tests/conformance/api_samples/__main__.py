@@ -39,17 +39,17 @@ def main(arguments: Sequence[str]) -> int:
     python = options.nova or installed(options.folder)
     (options.results or Path("/dev/null")).write_text("")
     templates, tests = run_all(python, options.words, options.results, options.processes)
-    found = outcomes(templates, tests)
+    sample_outcomes = outcomes(templates, tests)
     if options.words:
         used = {template for test in tests for template in test["templates"]}
-        found = [outcome for outcome in found if outcome.template in used]
-    for outcome in found:
+        sample_outcomes = [outcome for outcome in sample_outcomes if outcome.template in used]
+    for outcome in sample_outcomes:
         if outcome.kind == FAILED:
             print(f"FAILED {outcome.template}: {outcome.reason}")
-    print(table(found))
+    print(table(sample_outcomes))
     if options.document:
-        document(PAGE, table(found))
-    return int(any(outcome.kind == FAILED for outcome in found))
+        document(PAGE, table(sample_outcomes))
+    return int(any(outcome.kind == FAILED for outcome in sample_outcomes))
 
 
 def installed(folder: Path) -> Path:

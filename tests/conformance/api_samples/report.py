@@ -39,14 +39,20 @@ def _outcome(template: str, reasons: list[str] | None) -> Outcome:
     if folder in NOT_SERVED:
         return Outcome(template, NOT_SERVED_KIND, NOT_SERVED[folder])
     if reasons is None:
-        known = next((reason for beginning, reason in NOT_REACHED.items() if template.startswith(beginning)), None)
-        return Outcome(template, EXPLAINED_KIND, known) if known else Outcome(template, FAILED, UNUSED, known=False)
+        known_reason = next(
+            (reason for beginning, reason in NOT_REACHED.items() if template.startswith(beginning)), None
+        )
+        return (
+            Outcome(template, EXPLAINED_KIND, known_reason)
+            if known_reason
+            else Outcome(template, FAILED, UNUSED, known=False)
+        )
     failures = [reason for reason in reasons if reason]
     if not failures:
         return Outcome(template, PASSED)
-    known = explanation(template, failures)
-    if known is not None:
-        return Outcome(template, EXPLAINED_KIND, known)
+    known_reason = explanation(template, failures)
+    if known_reason is not None:
+        return Outcome(template, EXPLAINED_KIND, known_reason)
     return Outcome(template, FAILED, failures[0], known=False)
 
 
@@ -63,18 +69,18 @@ def _reason(template: str, failure: str) -> str | None:
     return next((reason for text, reason in ALWAYS.items() if text in failure), None)
 
 
-def table(found: Iterable[Outcome]) -> str:
+def table(outcomes: Iterable[Outcome]) -> str:
     """In Markdown: a row of each folder, the sums, and a line for what is not served for its own reason."""
-    found = list(found)
+    outcomes = list(outcomes)
     rows = ["| samples of | passed | failed | differs | not served | why |", "| --- | --- | --- | --- | --- | --- |"]
-    for folder in sorted({outcome.folder for outcome in found}):
-        of_folder = [outcome for outcome in found if outcome.folder == folder]
+    for folder in sorted({outcome.folder for outcome in outcomes}):
+        of_folder = [outcome for outcome in outcomes if outcome.folder == folder]
         why = "; ".join(sorted({outcome.reason for outcome in of_folder if outcome.known and outcome.reason}))
         rows.append(f"| {folder.removesuffix('.json.tpl')} | {' | '.join(map(str, _counts(of_folder)))} | {why} |")
-    rows.append(f"| **all {len(found)}** | {' | '.join(map(str, _counts(found)))} | |")
+    rows.append(f"| **all {len(outcomes)}** | {' | '.join(map(str, _counts(outcomes)))} | |")
     return "\n".join(rows) + "\n"
 
 
-def _counts(found: Iterable[Outcome]) -> list[int]:
-    kinds = [outcome.kind for outcome in found]
+def _counts(outcomes: Iterable[Outcome]) -> list[int]:
+    kinds = [outcome.kind for outcome in outcomes]
     return [kinds.count(kind) for kind in KINDS]

@@ -31,8 +31,8 @@ def run(
     """All templates, and what each test of this part, such as 1 of 3, said of those that it used."""
     templates: list[str] = []
     tests: list[Json] = []
-    with clouds() as made, (results or Path("/dev/null")).open("a") as file:
-        for message in conversation(python, words, part, made):
+    with clouds() as new_clouds, (results or Path("/dev/null")).open("a") as file:
+        for message in conversation(python, words, part, new_clouds):
             templates += message.get("templates", ()) if "test" not in message else ()
             if "test" in message:
                 tests.append(message)

@@ -92,8 +92,8 @@ def main(packages: Sequence[str]) -> int:
     for name in ("shut_down", "rebuild"):
         setattr(FakeDriver, name, _slowly(getattr(FakeDriver, name)))
     with cloud() as given, tempfile.TemporaryDirectory(prefix="gophercloud") as cache:
-        made = given._replace(flavors=_flavors(given.keystone))
-        environment = {**os.environ, "GO111MODULE": "off", "GOPATH": SOURCE, "GOCACHE": cache, **_login(made)}
+        with_flavors = given._replace(flavors=_flavors(given.keystone))
+        environment = {**os.environ, "GO111MODULE": "off", "GOPATH": SOURCE, "GOCACHE": cache, **_login(with_flavors)}
         results = [each for package in packages or PACKAGES for each in _run(package, environment)]
     unexplained = [each for each in results if each.action == "fail" and each.reason is None]
     for each in unexplained:
@@ -161,9 +161,9 @@ def table(results: Iterable[Result]) -> str:
     for each in results:
         by_package.setdefault(each.name.partition(".")[0], []).append(each)
     lines = ["| package | passed | skipped | failed | why |", "| --- | --- | --- | --- | --- |"]
-    for package, found in by_package.items():
-        counts = [sum(each.action == action for each in found) for action in ("pass", "skip", "fail")]
-        reasons = Counter(each.reason or "unexplained" for each in found if each.action == "fail")
+    for package, test_results in by_package.items():
+        counts = [sum(each.action == action for each in test_results) for action in ("pass", "skip", "fail")]
+        reasons = Counter(each.reason or "unexplained" for each in test_results if each.action == "fail")
         why = "; ".join(f"{number}: {reason}" for reason, number in reasons.most_common())
         lines.append(f"| {package} | {counts[0]} | {counts[1]} | {counts[2]} | {why} |")
     return "\n".join(lines)

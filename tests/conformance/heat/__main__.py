@@ -112,8 +112,8 @@ def ended(stack: Any, action: str) -> Any:
 
 def said_by_guest(connection: Any, server: Any) -> str | None:
     """Returns the guest's line about the answer to its signal."""
-    found = re.search(r"^SIGNALLED HTTP/1\.\d 200.*$", console(connection, server), re.MULTILINE)
-    return None if found is None else found[0]
+    signal_match = re.search(r"^SIGNALLED HTTP/1\.\d 200.*$", console(connection, server), re.MULTILINE)
+    return None if signal_match is None else signal_match[0]
 
 
 def console(connection: Any, server: Any) -> str:
@@ -133,7 +133,7 @@ def left(connection: Any) -> dict[str, list[str]]:
         "security groups": network.security_groups(),
         "users": connection.identity.users(),
     }
-    return {kind: sorted(each.id for each in found) for kind, found in kinds.items()}
+    return {kind: sorted(each.id for each in resources) for kind, resources in kinds.items()}
 
 
 if __name__ == "__main__":

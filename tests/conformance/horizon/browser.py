@@ -42,9 +42,9 @@ class Browser:
 
     def run(self, script: str) -> Any:
         """Returns the value of an expression, also of a promise."""
-        found = self._call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
-        assert "exceptionDetails" not in found, (script, found["exceptionDetails"])
-        return found["result"].get("value")
+        evaluated = self._call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in evaluated, (script, evaluated["exceptionDetails"])
+        return evaluated["result"].get("value")
 
     def open(self, url: str) -> None:
         self._call("Page.navigate", url=url)

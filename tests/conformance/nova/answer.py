@@ -103,10 +103,10 @@ class Cloud:
         self.manager.filter_handler = filters.HostFilterHandler()
         self.filters = [classes[name]() for name in chain_names(scenario.get("filters"), classes)]
         handler = weights.HostWeightHandler()
-        found = handler.get_matching_classes(CONF.filter_scheduler.weight_classes)
+        weigher_classes = handler.get_matching_classes(CONF.filter_scheduler.weight_classes)
         if list(CONF.filter_scheduler.weight_classes) == ["nova.scheduler.weights.all_weighers"]:
-            found = sorted(found, key=lambda made: WEIGHERS.index(made.__name__))
-        self.weighers = [made() for made in found]
+            weigher_classes = sorted(weigher_classes, key=lambda made: WEIGHERS.index(made.__name__))
+        self.weighers = [weigher_class() for weigher_class in weigher_classes]
         self.groups = {}
         self.spoilt = False
 
@@ -145,58 +145,60 @@ class Cloud:
             state.allocation_candidates = [{"mappings": {}, "allocations": {}}]
 
     def join_known(self, spec):
-        known = spec.instance_group and self.groups.get(spec.instance_group.uuid)
-        if known:
+        known_group = spec.instance_group and self.groups.get(spec.instance_group.uuid)
+        if known_group:
             for name in ("members", "hosts"):
                 have = getattr(spec.instance_group, name)
-                setattr(spec.instance_group, name, have + [new for new in known[name] if new not in have])
+                setattr(spec.instance_group, name, have + [new for new in known_group[name] if new not in have])
 
     def individual(self, spec, failed):
-        found = {}
-        for made in self.filters:
+        hosts_by_filter = {}
+        for host_filter in self.filters:
             self.fresh()
-            name = type(made).__name__
+            name = type(host_filter).__name__
             try:
-                found[name] = [state.host for state in made.filter_all(self.states, spec.obj_clone())]
+                hosts_by_filter[name] = [state.host for state in host_filter.filter_all(self.states, spec.obj_clone())]
             except Exception as error:  # noqa: BLE001  - the answer
                 failed[name] = error_text(error)
-        return {name: sorted(hosts) for name, hosts in found.items()}
+        return {name: sorted(hosts) for name, hosts in hosts_by_filter.items()}
 
     def chain(self, spec, chain):
-        self.manager.enabled_filters = [Recorder(made, chain) for made in self.filters]
+        self.manager.enabled_filters = [Recorder(host_filter, chain) for host_filter in self.filters]
         return list(self.manager.get_filtered_hosts(self.states, spec))
 
     def weights(self, left, spec):
         if len(left) <= 1:
             return {}
-        found = {}
+        weights_by_weigher = {}
         for weigher in self.weighers:
             objects_ = [weights.WeighedHost(state, 0.0) for state in left]
             raw = weigher.weigh_objects(objects_, spec)
             norm = nova_weights.normalize(list(raw), minval=weigher.minval, maxval=weigher.maxval)
             by = {"raw": raw, "norm": list(norm), "mult": [weigher.weight_multiplier(state) for state in left]}
             names = [state.host for state in left]
-            found[type(weigher).__name__] = {kind: dict(zip(names, values, strict=True)) for kind, values in by.items()}
-        return found
+            weights_by_weigher[type(weigher).__name__] = {
+                kind: dict(zip(names, values, strict=True)) for kind, values in by.items()
+            }
+        return weights_by_weigher
 
     def fits(self, spec):
         numa, pci = spec.numa_topology, spec.pci_requests.requests
-        found = {}
+        individual = {}
         if numa:
-            found["numa_fit"] = {state.host: self.numa_fit(state, spec) for state in self.states}
+            individual["numa_fit"] = {state.host: self.numa_fit(state, spec) for state in self.states}
         if pci:
-            found["pci_ok"] = {
+            individual["pci_ok"] = {
                 state.host: bool(state.pci_stats.support_requests(pci, provider_mapping={})) for state in self.states
             }
         if numa or pci:
-            found["claims"] = {state.host: self.claim(state, spec) for state in self.states}
-        return found
+            individual["claims"] = {state.host: self.claim(state, spec) for state in self.states}
+        return individual
 
     def numa_fit(self, state, spec):
         if not state.numa_topology:
             return None
         try:
-            found = hardware.numa_fit_instance_to_host(
+            topology = hardware.numa_fit_instance_to_host(
                 state.numa_topology,
                 spec.numa_topology.obj_clone(),
                 limits=limits_of(state),
@@ -206,15 +208,15 @@ class Cloud:
             )
         except Exception as error:  # noqa: BLE001  - the answer
             return error_text(error)
-        return topology_json(found)
+        return topology_json(topology)
 
     def claim(self, state, spec):
         node = objects.ComputeNode(numa_topology=state.numa_topology._to_json() if state.numa_topology else None)
         server = objects.Instance(uuid=spec.instance_uuid, numa_topology=copy.deepcopy(spec.numa_topology))
-        asked = objects.InstancePCIRequests(requests=spec.pci_requests.requests)
+        requests = objects.InstancePCIRequests(requests=spec.pci_requests.requests)
         limits = {"numa_topology": limits_of(state)}
         try:
-            claims.Claim(self.context, server, state.nodename, Tracker(state.pci_stats), node, asked, limits=limits)
+            claims.Claim(self.context, server, state.nodename, Tracker(state.pci_stats), node, requests, limits=limits)
         except Exception as error:  # noqa: BLE001  - the answer
             return str(error) if isinstance(error, exception.ComputeResourcesUnavailable) else error_text(error)
         return "ok"
@@ -233,9 +235,9 @@ class Cloud:
         if spec.instance_group is not None:
             spec.instance_group.hosts.append(state.host)
             spec.instance_group.members.append(spec.instance_uuid)
-            known = self.groups.setdefault(spec.instance_group.uuid, {"members": [], "hosts": []})
-            known["members"].append(spec.instance_uuid)
-            known["hosts"].append(state.host)
+            group_state = self.groups.setdefault(spec.instance_group.uuid, {"members": [], "hosts": []})
+            group_state["members"].append(spec.instance_uuid)
+            group_state["hosts"].append(state.host)
         topology = state.numa_topology
         return {
             "host": state.host,
@@ -298,7 +300,7 @@ def main():
         cloud = Cloud(scenario, classes)
         answer = {
             "nova": "34.0.0",
-            "filters": [type(made).__name__ for made in cloud.filters],
+            "filters": [type(host_filter).__name__ for host_filter in cloud.filters],
             "weighers": [type(weigher).__name__ for weigher in cloud.weighers],
             "requests": [cloud.answer(request) for request in scenario["requests"]],
         }

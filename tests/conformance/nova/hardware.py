@@ -127,7 +127,7 @@ def fitted(case, *, restore):
     limits = objects.NUMATopologyLimits(**case["limits"]) if case["limits"] else None
     hardware.itertools = restoring(guest) if restore else itertools
     try:
-        found = hardware.numa_fit_instance_to_host(
+        topology = hardware.numa_fit_instance_to_host(
             host,
             guest,
             None,
@@ -137,25 +137,25 @@ def fitted(case, *, restore):
         )
     finally:
         hardware.itertools = itertools
-    return host, found
+    return host, topology
 
 
 def answer_fit(case):
     CONF.set_override("packing_host_numa_cells_allocation_strategy", case["packing"], "compute")
-    host, found = fitted(case, restore=True)
-    answer = {"fit": topology_json(found), "as_it_is": topology_json(fitted(case, restore=False)[1])}
-    if found is None:
+    host, topology = fitted(case, restore=True)
+    answer = {"fit": topology_json(topology), "as_it_is": topology_json(fitted(case, restore=False)[1])}
+    if topology is None:
         return answer
     stats = stats_of(case, host)
-    stats.apply_requests(requests_of(case), None, found.cells)
+    stats.apply_requests(requests_of(case), None, topology.cells)
     answer["pools"] = sorted([pool["count"], str(pool["numa_node"]), pool["product_id"]] for pool in stats.pools)
     try:
-        after = hardware.numa_usage_from_instance_numa(host, found)
+        after = hardware.numa_usage_from_instance_numa(host, topology)
     except Exception as error:  # noqa: BLE001  # its kind is the answer
         return answer | {"unusable": type(error).__name__}
     answer["usage"] = usage_json(after)
     answer["whole_cores"] = [whole_cores(cell) for cell in after.cells]
-    answer["freed"] = usage_json(hardware.numa_usage_from_instance_numa(after, found, free=True))
+    answer["freed"] = usage_json(hardware.numa_usage_from_instance_numa(after, topology, free=True))
     return answer
 
 

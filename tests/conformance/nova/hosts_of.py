@@ -105,13 +105,13 @@ def instance(name, images):
 def host_states(scenario, now):
     aggregates = [
         objects.Aggregate(
-            id=found.get("id", number),
+            id=aggregate.get("id", number),
             uuid=uuid_of(f"aggregate {number}"),
-            name=found.get("name", ""),
-            hosts=list(found.get("hosts", [])),
-            metadata=dict(found.get("metadata", {})),
+            name=aggregate.get("name", ""),
+            hosts=list(aggregate.get("hosts", [])),
+            metadata=dict(aggregate.get("metadata", {})),
         )
-        for number, found in enumerate(scenario.get("aggregates", []))
+        for number, aggregate in enumerate(scenario.get("aggregates", []))
     ]
     states = []
     for number, host in enumerate(scenario["hosts"], 1):

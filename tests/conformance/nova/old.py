@@ -23,7 +23,7 @@ OLD = {
 
 def filter_classes(old):
     """By name: Nova 34's, and those it has dropped."""
-    found = {made.__name__: made for made in filters.all_filters()}
+    class_by_name = {filter_class.__name__: filter_class for filter_class in filters.all_filters()}
     for package, modules in OLD.items():
         for module, names in modules.items():
             path = pathlib.Path(old, package, "nova", "scheduler", "filters", f"{module}.py")
@@ -31,5 +31,5 @@ def filter_classes(old):
             loaded = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(loaded)
             for name in names:
-                found[name] = getattr(loaded, name)
-    return found
+                class_by_name[name] = getattr(loaded, name)
+    return class_by_name

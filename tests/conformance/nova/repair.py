@@ -25,10 +25,12 @@ def repair():
         serves = [_serving(guest, index, order, kwargs.get("limits")) for index in range(len(guest))]
         for tried in itertools.permutations(order, len(guest)):
             if all(cell.id in ids for cell, ids in zip(tried, serves, strict=True)):
-                one = [tried]
-                found = _with_permutations(lambda *_, one=one: one, fit, host, guest.obj_clone(), *args, **kwargs)
-                if found:
-                    return found
+                permutation = [tried]
+                fitted = _with_permutations(
+                    lambda *_, one=permutation: one, fit, host, guest.obj_clone(), *args, **kwargs
+                )
+                if fitted:
+                    return fitted
         return None
 
     def consume_all_that_fits(state, spec):
@@ -67,11 +69,11 @@ def _with_permutations(permutations, call, *args, **kwargs):
 def _serving(guest, index, cells, limits):
     """Ids of the host cells that one cell of the guest fits on."""
     reserved = 1 if index == 0 and guest.emulator_threads_isolated else 0
-    found = set()
+    cell_ids = set()
     for cell in cells:
         try:
             if hardware._numa_fit_instance_cell(cell, guest.obj_clone().cells[index], limits, reserved):
-                found.add(cell.id)
+                cell_ids.add(cell.id)
         except exception.MemoryPageSizeNotSupported:
             continue
-    return found
+    return cell_ids

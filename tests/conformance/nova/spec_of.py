@@ -58,12 +58,12 @@ def pci_requests(request, flavor, image):
     pci_requests = pci_request.get_pci_requests_from_flavor(flavor, affinity_policy=policy)
     pci_requests.requests.extend(
         objects.InstancePCIRequest(
-            count=asked.get("count", 1),
-            spec=copy.deepcopy(asked.get("spec", [])),
-            numa_policy=asked.get("numa_policy"),
+            count=requested_device.get("count", 1),
+            spec=copy.deepcopy(requested_device.get("spec", [])),
+            numa_policy=requested_device.get("numa_policy"),
             request_id=uuid_of(f"pci {number}"),
         )
-        for number, asked in enumerate(request.get("pci_requests") or [])
+        for number, requested_device in enumerate(request.get("pci_requests") or [])
     )
     return pci_requests
 
@@ -77,28 +77,28 @@ def retry(request):
 
 
 def group(request):
-    found = request.get("group")
-    if not found:
+    server_group = request.get("group")
+    if not server_group:
         return None
     instance_group = objects.InstanceGroup(
-        uuid=uuid_of(found.get("uuid") or "group"),
-        name=found.get("name", "group"),
-        policy=found["policy"],
-        policies=[found["policy"]],
-        members=[uuid_of(name) for name in found.get("members", [])],
-        hosts=list(found.get("hosts", [])),
+        uuid=uuid_of(server_group.get("uuid") or "group"),
+        name=server_group.get("name", "group"),
+        policy=server_group["policy"],
+        policies=[server_group["policy"]],
+        members=[uuid_of(name) for name in server_group.get("members", [])],
+        hosts=list(server_group.get("hosts", [])),
     )
-    instance_group._rules = {key: str(value) for key, value in (found.get("rules") or {}).items()}
+    instance_group._rules = {key: str(value) for key, value in (server_group.get("rules") or {}).items()}
     return instance_group
 
 
 def destination(request):
-    found = request.get("requested_destination")
-    if not found:
+    target = request.get("requested_destination")
+    if not target:
         return None
-    destination = objects.Destination(allow_cross_cell_move=found.get("allow_cross_cell_move", False))
-    if found.get("cell"):
-        destination.cell = objects.CellMapping(uuid=uuid_of(found["cell"]))
-    if found.get("host"):
-        destination.host, destination.node = found["host"], found.get("node")
+    destination = objects.Destination(allow_cross_cell_move=target.get("allow_cross_cell_move", False))
+    if target.get("cell"):
+        destination.cell = objects.CellMapping(uuid=uuid_of(target["cell"]))
+    if target.get("host"):
+        destination.host, destination.node = target["host"], target.get("node")
     return destination

@@ -40,7 +40,7 @@ def ours(db: Database, query: str, version: tuple[int, int]) -> tuple[int, Any]:
 
 def requests_of(answer: Any) -> Counter[str]:
     """Each allocation request as text, in one shape for all microversions."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for request in answer["allocation_requests"]:
         allocations = request["allocations"]
         if isinstance(allocations, list):
@@ -49,8 +49,8 @@ def requests_of(answer: Any) -> Counter[str]:
                 for allocation in allocations
             }
         mappings = {suffix: sorted(uuids) for suffix, uuids in request.get("mappings", {}).items()}
-        found[json.dumps([allocations, mappings], sort_keys=True)] += 1
-    return found
+        counts[json.dumps([allocations, mappings], sort_keys=True)] += 1
+    return counts
 
 
 def summaries_of(answer: Any) -> Any:
@@ -97,12 +97,12 @@ def run(python: str, clouds: int, queries: int, seed: int) -> int:
             for number in range(seed, seed + clouds):
                 draw = random.Random(number)
                 cloud = random_clouds.cloud(draw)
-                asked = [random_clouds.query(draw, cloud) for _ in range(queries)]
-                process.stdin.write(json.dumps({"cloud": cloud, "queries": asked}) + "\n")
+                candidate_queries = [random_clouds.query(draw, cloud) for _ in range(queries)]
+                process.stdin.write(json.dumps({"cloud": cloud, "queries": candidate_queries}) + "\n")
                 process.stdin.flush()
                 empty(db)
                 put_cloud(db, cloud)
-                for (text, query), right in zip(asked, json.loads(process.stdout.readline()), strict=True):
+                for (text, query), right in zip(candidate_queries, json.loads(process.stdout.readline()), strict=True):
                     _count(counts, db, cloud, number, text, query, right)
         db.close()
     print(", ".join(f"{count} {what}" for what, count in sorted(counts.items())))
@@ -116,8 +116,8 @@ def _count(
         counts["errors of OpenStack's own"] += 1
         return
     version = (1, int(text.partition(".")[2]))
-    found = ours(db, query, version)
-    differences = list(compare(cloud, version, right, found))
+    our_answer = ours(db, query, version)
+    differences = list(compare(cloud, version, right, our_answer))
     for difference in differences:
         print(f"cloud {number}, {text}, {query}: {difference}", file=sys.stderr)
     counts["different" if differences else "equal"] += 1

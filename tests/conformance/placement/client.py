@@ -27,8 +27,8 @@ class Client:
 
     def make_provider(self, name: str, uuid: str, parent: str | None = None) -> str:
         body = {"name": name, "uuid": uuid, "parent_provider_uuid": parent}
-        made: str = self.ask("POST", "/resource_providers", body)["uuid"]
-        return made
+        provider_uuid: str = self.ask("POST", "/resource_providers", body)["uuid"]
+        return provider_uuid
 
     def set_aggregates(self, provider: str, uuids: Collection[str]) -> None:
         """Without touching the provider's generation."""

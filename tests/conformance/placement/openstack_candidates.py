@@ -73,8 +73,8 @@ class OpenStack:
             self.must("POST", "/resource_providers", body)
             path = f"/resource_providers/{uuid}"
             put = {"resource_provider_generation": 0, "inventories": provider["inventories"]}
-            made = self.must("PUT", f"{path}/inventories", put)
-            generation = made["resource_provider_generation"]
+            answer = self.must("PUT", f"{path}/inventories", put)
+            generation = answer["resource_provider_generation"]
             put = {"resource_provider_generation": generation, "traits": provider["traits"]}
             generation = self.must("PUT", f"{path}/traits", put)["resource_provider_generation"]
             put = {"resource_provider_generation": generation, "aggregates": provider["aggregates"]}

@@ -32,9 +32,9 @@ def cloud(draw: random.Random) -> dict[str, Any]:
             tree.append(_provider(draw, draw.choice(tree)["uuid"], aggregates))
         providers += tree
     for _ in range(draw.randint(1, 2) if shared else 0):
-        made = _provider(draw, None, aggregates)
-        made["traits"].append(SHARES)
-        providers.append(made)
+        sharing_provider = _provider(draw, None, aggregates)
+        sharing_provider["traits"].append(SHARES)
+        providers.append(sharing_provider)
     consumers: dict[str, Any] = {}
     for provider in providers:
         for name, inventory in provider["inventories"].items():

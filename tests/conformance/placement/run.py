@@ -148,9 +148,9 @@ def _url(process: "subprocess.Popen[str]") -> str:
     """From the line that says it is ready; its log lines come there too."""
     lines = []
     for text in process.stdout or ():
-        found = re.search(r"is ready: (http://\S+)", text)
-        if found is not None:
-            return found[1]
+        url_match = re.search(r"is ready: (http://\S+)", text)
+        if url_match is not None:
+            return url_match[1]
         lines.append(text)
     raise SystemExit(f"the server did not start: {''.join(lines)}")
 

@@ -77,7 +77,7 @@ METADATA: dict[str, Sequence[str]] = {
 
 def aggregates(rng: random.Random, hosts: Sequence[Json]) -> list[Json]:
     names = [host["host"] for host in hosts]
-    found: list[Json] = []
+    aggregate_list: list[Json] = []
     for number in range(rng.randint(0, 9)):
         metadata = picked(rng, METADATA, 0.1)
         metadata |= {
@@ -86,21 +86,21 @@ def aggregates(rng: random.Random, hosts: Sequence[Json]) -> list[Json]:
         if chance(rng, 0.3):
             metadata["availability_zone"] = rng.choice((*ZONES, "az1,az2", ""))
         members = some(rng, names) + some(rng, ("nowhere", "HOST1"), 1)
-        found.append({"id": number + 1, "name": f"agg{number}", "hosts": members, "metadata": metadata})
-    return found
+        aggregate_list.append({"id": number + 1, "name": f"agg{number}", "hosts": members, "metadata": metadata})
+    return aggregate_list
 
 
 def hosts(rng: random.Random, count: int) -> list[Json]:
     busy = rng.choice((0.0, 0.1, 0.1, 0.5))
-    made = [_host(rng, number, busy) for number in range(count)]
+    host_list = [_host(rng, number, busy) for number in range(count)]
     if chance(rng, 0.4):
-        for host in made:
+        for host in host_list:
             host["metrics"] = [{"name": name, "value": rng.randint(0, 100)} for name in METRICS]
     if chance(rng, 0.05):
-        made.append({**rng.choice(made), "node": "second.example.org"})
+        host_list.append({**rng.choice(host_list), "node": "second.example.org"})
     if chance(rng, 0.3):
-        rng.shuffle(made)
-    return made
+        rng.shuffle(host_list)
+    return host_list
 
 
 def _host(rng: random.Random, number: int, busy: float) -> Json:
@@ -114,7 +114,7 @@ def _host(rng: random.Random, number: int, busy: float) -> Json:
     def used(amounts: Sequence[int]) -> int:
         return rng.choice(amounts) if chance(rng, busy) else 0
 
-    found: Json = {
+    host: Json = {
         "host": name,
         "vcpus": 0 if chance(rng, 0.03) else vcpus,
         "memory_mb": memory,
@@ -148,38 +148,38 @@ def _host(rng: random.Random, number: int, busy: float) -> Json:
         ],
         "pci_pools": _pools(rng),
     }
-    found |= {key: value for key, value in rare.items() if chance(rng, 0.4)}
-    found |= picked(rng, ODD, 0.01)
+    host |= {key: value for key, value in rare.items() if chance(rng, 0.4)}
+    host |= picked(rng, ODD, 0.01)
     if chance(rng, 0.75):
-        found["numa"] = _numa(rng, max(1, vcpus), memory, threads, busy=busy)
-    return found
+        host["numa"] = _numa(rng, max(1, vcpus), memory, threads, busy=busy)
+    return host
 
 
 def _cpu_info(rng: random.Random, sockets: int, cores: int, threads: int) -> Json | None:
     if chance(rng, 0.1):
         return None
-    found: Json = {
+    cpu_info: Json = {
         "arch": rng.choice(("x86_64", "aarch64")),
         "model": rng.choice(("Haswell", "EPYC")),
         "topology": {"sockets": sockets, "cores": cores, "threads": threads},
         "features": some(rng, FEATURES),
     }
     if chance(rng, 0.5):
-        found["maxphysaddr"] = {"mode": rng.choice(("emulate", "passthrough")), "bits": rng.choice((39, 46, 52))}
-    return found
+        cpu_info["maxphysaddr"] = {"mode": rng.choice(("emulate", "passthrough")), "bits": rng.choice((39, 46, 52))}
+    return cpu_info
 
 
 def _stats(rng: random.Random, instances: int) -> Json:
-    found: Json = {
+    stats: Json = {
         "num_instances": instances if chance(rng, 0.8) else rng.randint(0, 20),
         "io_workload": rng.choice((0, 1, 3, 9, 10)),
         "failed_builds": rng.choice((0, 0, 0, 1, 3, 7)),
     }
-    return found | picked(rng, {"rack": ("r1", "r2"), "num_proj_p1": ("0", "3"), "num_os_type_linux": ("2",)}, 0.3)
+    return stats | picked(rng, {"rack": ("r1", "r2"), "num_proj_p1": ("0", "3"), "num_os_type_linux": ("2",)}, 0.3)
 
 
 def _pools(rng: random.Random) -> list[Json]:
-    found = []
+    pools = []
     for vendor, product, kind in some(rng, DEVICES * 2):
         tags = picked(
             rng,
@@ -193,8 +193,8 @@ def _pools(rng: random.Random) -> list[Json]:
         )
         node = rng.choice((0, 0, 1, 1, None, 3))
         pool = {"vendor_id": vendor, "product_id": product, "dev_type": kind, "numa_node": node}
-        found.append({**pool, "count": rng.choice((1, 1, 2, 3, 0)), "tags": tags})
-    return found
+        pools.append({**pool, "count": rng.choice((1, 1, 2, 3, 0)), "tags": tags})
+    return pools
 
 
 # -- NUMA --------------------------------------------------------------------------------------------------------------
@@ -260,16 +260,16 @@ def _cores(cpus: list[int], threads: int, *, beside: bool) -> list[list[int]]:
 def _pages(rng: random.Random, memory: int, used_mb: int) -> list[Json]:
     large = int(memory * rng.choice((0.0, 0.25, 0.5, 0.9)))
     small = {"size_kb": 4, "total": (memory - large) * 256, "used": min(used_mb, memory - large) * 256}
-    found: list[Json] = [small]
+    page_pools: list[Json] = [small]
     if large:
         total = large // 2
-        found.append({"size_kb": 2048, "total": total, "used": rng.randint(0, total) if chance(rng, 0.5) else 0})
+        page_pools.append({"size_kb": 2048, "total": total, "used": rng.randint(0, total) if chance(rng, 0.5) else 0})
     if chance(rng, 0.4):
         total = rng.randint(0, 8)
-        found.append({"size_kb": 1048576, "total": total, "used": rng.randint(0, total)})
-    for pages in found:
+        page_pools.append({"size_kb": 1048576, "total": total, "used": rng.randint(0, total)})
+    for pages in page_pools:
         if chance(rng, 0.4):
             pages["reserved"] = rng.choice((0, pages["total"] // 10, pages["total"] // 2))
     if chance(rng, 0.1):
-        found.reverse()
-    return found
+        page_pools.reverse()
+    return page_pools

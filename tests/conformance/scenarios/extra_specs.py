@@ -106,45 +106,45 @@ PCI = (
 
 
 def extra_specs(rng: random.Random, vcpus: int, memory: int) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    specs: dict[str, Any] = {}
     if chance(rng, 0.15):
-        found |= {f"aggregate_instance_extra_specs:{key}": value for key, value in picked(rng, AGGREGATE, 0.3).items()}
+        specs |= {f"aggregate_instance_extra_specs:{key}": value for key, value in picked(rng, AGGREGATE, 0.3).items()}
     if chance(rng, 0.2):
-        found |= {f"capabilities:{key}": value for key, value in picked(rng, CAPABILITIES, 0.05).items()}
+        specs |= {f"capabilities:{key}": value for key, value in picked(rng, CAPABILITIES, 0.05).items()}
     if chance(rng, 0.1):
-        found |= picked(rng, OTHERS, 0.15)
+        specs |= picked(rng, OTHERS, 0.15)
     if chance(rng, 0.2):
-        found["pci_passthrough:alias"] = rng.choice(PCI)
+        specs["pci_passthrough:alias"] = rng.choice(PCI)
         if chance(rng, 0.3):
-            found["hw:pci_numa_affinity_policy"] = rng.choice((*NUMA_POLICIES, "sometimes", ""))
+            specs["hw:pci_numa_affinity_policy"] = rng.choice((*NUMA_POLICIES, "sometimes", ""))
     if chance(rng, 0.4):
-        found |= _cpus(rng, vcpus, memory)
-    return found
+        specs |= _cpus(rng, vcpus, memory)
+    return specs
 
 
 def _cpus(rng: random.Random, vcpus: int, memory: int) -> dict[str, str]:
     """Mostly what fits together."""
-    found = {key: value for key, value in _sensible(rng, vcpus, memory).items() if value}
+    specs = {key: value for key, value in _sensible(rng, vcpus, memory).items() if value}
     if chance(rng, 0.12):
-        found |= picked(rng, _odd(vcpus), 0.15)
-    return found
+        specs |= picked(rng, _odd(vcpus), 0.15)
+    return specs
 
 
 def _sensible(rng: random.Random, vcpus: int, memory: int) -> dict[str, str]:
     policy = rng.choice(("", "", "shared", "dedicated", "dedicated", "dedicated", "mixed" if vcpus > 1 else ""))
-    found = {"hw:cpu_policy": policy}
+    specs = {"hw:cpu_policy": policy}
     if policy == "dedicated":
-        found["hw:cpu_thread_policy"] = rng.choice(("", "", "prefer", "isolate", "require"))
-        found["hw:emulator_threads_policy"] = rng.choice(("", "", "share", "isolate"))
+        specs["hw:cpu_thread_policy"] = rng.choice(("", "", "prefer", "isolate", "require"))
+        specs["hw:emulator_threads_policy"] = rng.choice(("", "", "share", "isolate"))
         if chance(rng, 0.1):
-            found |= {
+            specs |= {
                 "hw:cpu_realtime": rng.choice(("yes", "true", "no")),
                 "hw:cpu_realtime_mask": rng.choice(("^0", "^0-1", "")),
             }
     if policy == "mixed" and (vcpus > 1 or chance(rng, 0.1)):
-        found["hw:cpu_dedicated_mask"] = rng.choice(("^0", "^0", "0", "^0-0", "^0-1" if vcpus > 2 else "0"))
-        found["hw:emulator_threads_policy"] = rng.choice(("", "", "share", "isolate"))
-    found["hw:mem_page_size"] = rng.choice(("", "", "", "small", "large", "any", "2048", "2MB", "4", "1GB", "1048576"))
+        specs["hw:cpu_dedicated_mask"] = rng.choice(("^0", "^0", "0", "^0-0", "^0-1" if vcpus > 2 else "0"))
+        specs["hw:emulator_threads_policy"] = rng.choice(("", "", "share", "isolate"))
+    specs["hw:mem_page_size"] = rng.choice(("", "", "", "small", "large", "any", "2048", "2MB", "4", "1GB", "1048576"))
     nodes = rng.choice(
         [
             count
@@ -154,25 +154,25 @@ def _sensible(rng: random.Random, vcpus: int, memory: int) -> dict[str, str]:
         or [0]
     )
     if nodes:
-        found["hw:numa_nodes"] = str(nodes)
+        specs["hw:numa_nodes"] = str(nodes)
         if nodes <= vcpus and chance(rng, 0.3):
-            found |= _uneven(rng, nodes, vcpus, memory)
-    if found["hw:mem_page_size"] and chance(rng, 0.1):
-        found["hw:locked_memory"] = rng.choice(("true", "false"))
-    return found
+            specs |= _uneven(rng, nodes, vcpus, memory)
+    if specs["hw:mem_page_size"] and chance(rng, 0.1):
+        specs["hw:locked_memory"] = rng.choice(("true", "false"))
+    return specs
 
 
 def _uneven(rng: random.Random, nodes: int, vcpus: int, memory: int) -> dict[str, str]:
     cells: list[list[int]] = [[number] for number in range(nodes)]
     for cpu in range(nodes, vcpus):
         rng.choice(cells).append(cpu)
-    left, found = memory, {}
+    left, specs = memory, {}
     for number, cpus in enumerate(cells):
         part = left if number == nodes - 1 else min(left, rng.choice((64, memory // nodes, memory // 4)))
         left -= part
-        found[f"hw:numa_cpus.{number}"] = ",".join(map(str, cpus))
-        found[f"hw:numa_mem.{number}"] = str(part)
-    return found
+        specs[f"hw:numa_cpus.{number}"] = ",".join(map(str, cpus))
+        specs[f"hw:numa_mem.{number}"] = str(part)
+    return specs
 
 
 def _odd(vcpus: int) -> dict[str, Sequence[str]]:

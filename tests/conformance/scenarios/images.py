@@ -62,9 +62,9 @@ CPUS: dict[str, Sequence[Any]] = {
 
 
 def image(rng: random.Random, *, valid: bool = False) -> dict[str, Any]:
-    found = picked(rng, PROPERTIES, 0.06)
+    properties = picked(rng, PROPERTIES, 0.06)
     if not valid and chance(rng, 0.12):
-        found |= picked(rng, CPUS, 0.2)
+        properties |= picked(rng, CPUS, 0.2)
     if not valid and chance(rng, 0.03):
-        found |= picked(rng, WRONG, 0.15)
-    return found
+        properties |= picked(rng, WRONG, 0.15)
+    return properties

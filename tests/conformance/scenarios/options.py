@@ -134,31 +134,31 @@ def chain(rng: random.Random) -> str | list[str]:
     kind = rng.random()
     if kind < 0.3:
         return rng.choice(("default", "classic", "all"))
-    found = rng.sample(FILTERS, rng.choice((1, 3, 6, 10, 15)))
-    return [*found, found[0]] if chance(rng, 0.03) else found
+    filter_names = rng.sample(FILTERS, rng.choice((1, 3, 6, 10, 15)))
+    return [*filter_names, filter_names[0]] if chance(rng, 0.03) else filter_names
 
 
 def options(rng: random.Random, hosts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    found = picked(rng, OPTIONS, 0.15)
+    option_values = picked(rng, OPTIONS, 0.15)
     if chance(rng, 0.5):
-        found["filter_scheduler.isolated_hosts"] = some(rng, [host["host"] for host in hosts]) + ["nowhere"]
+        option_values["filter_scheduler.isolated_hosts"] = some(rng, [host["host"] for host in hosts]) + ["nowhere"]
     if chance(rng, 0.5):
-        found["filter_scheduler.isolated_images"] = some(rng, IMAGES)
+        option_values["filter_scheduler.isolated_images"] = some(rng, IMAGES)
     if chance(rng, 0.4):
         if chance(rng, 0.5):
-            found["filter_scheduler.image_props_weight_setting"] = some(rng, IMAGE_RATIOS, 4)
-        found.setdefault("filter_scheduler.image_props_weight_multiplier", rng.choice(FACTORS))
+            option_values["filter_scheduler.image_props_weight_setting"] = some(rng, IMAGE_RATIOS, 4)
+        option_values.setdefault("filter_scheduler.image_props_weight_multiplier", rng.choice(FACTORS))
     if chance(rng, 0.4):
-        found["metrics.weight_setting"] = some(rng, METRIC_RATIOS, 4)
+        option_values["metrics.weight_setting"] = some(rng, METRIC_RATIOS, 4)
     if chance(rng, 0.25):
         names = rng.sample(WEIGHERS, rng.randint(1, len(WEIGHERS)))
-        found["filter_scheduler.weight_classes"] = [f"nova.scheduler.weights.{name}" for name in names]
+        option_values["filter_scheduler.weight_classes"] = [f"nova.scheduler.weights.{name}" for name in names]
     if chance(rng, 0.05):
-        found["filter_scheduler.ram_weight_multiplier"] = rng.choice(("2.5", "-1", 3))
-        found["filter_scheduler.max_io_ops_per_host"] = "4"
+        option_values["filter_scheduler.ram_weight_multiplier"] = rng.choice(("2.5", "-1", 3))
+        option_values["filter_scheduler.max_io_ops_per_host"] = "4"
     aliases = [*ALIASES]
     rng.shuffle(aliases)
     if chance(rng, 0.04):
         aliases.append(rng.choice(WRONG_ALIASES))
-    found["pci.alias"] = [json.dumps(alias) for alias in aliases if chance(rng, 0.95)]
-    return found
+    option_values["pci.alias"] = [json.dumps(alias) for alias in aliases if chance(rng, 0.95)]
+    return option_values

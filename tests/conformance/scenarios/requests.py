@@ -61,11 +61,11 @@ def requests(rng: random.Random, hosts: Hosts, count: int) -> list[Json]:
 
 
 def _request(rng: random.Random, hosts: Hosts, groups: Sequence[Json], name: str, *, consume: bool) -> Json:
-    found: Json = {"id": name, "flavor": _flavor(rng), "image": image(rng)}
+    request: Json = {"id": name, "flavor": _flavor(rng), "image": image(rng)}
     if consume:
-        found["consume"] = True
+        request["consume"] = True
     if chance(rng, 0.8):
-        found["project_id"] = rng.choice(PROJECTS)
+        request["project_id"] = rng.choice(PROJECTS)
     rare: Sequence[tuple[str, float, Callable[[], Any]]] = (
         ("image_id", 0.6, lambda: rng.choice(IMAGES)),
         ("instance_uuid", 0.2, lambda: _server(rng, hosts)),
@@ -79,11 +79,11 @@ def _request(rng: random.Random, hosts: Hosts, groups: Sequence[Json], name: str
         ("requested_destination", 0.15, lambda: _destination(rng, hosts)),
         ("pci_requests", 0.1, lambda: [_devices(rng) for _ in range(rng.randint(1, 2))]),
     )
-    found |= {key: make() for key, probability, make in rare if chance(rng, probability)}
+    request |= {key: make() for key, probability, make in rare if chance(rng, probability)}
     if chance(rng, 0.1):
-        _ask_by_image(rng, found)
-    found |= picked(rng, ODD, 0.008)
-    return found
+        _ask_by_image(rng, request)
+    request |= picked(rng, ODD, 0.008)
+    return request
 
 
 def _ask_by_image(rng: random.Random, request: Json) -> None:
@@ -118,7 +118,7 @@ def _spelled(rng: random.Random, names: Sequence[str]) -> list[str]:
 def _flavor(rng: random.Random) -> Json:
     vcpus = rng.choice((1, 1, 2, 2, 3, 4, 4, 8, 16))
     memory = rng.choice((128, 256, 512, 1024, 1024, 2048, 3000, 4096, 12288))
-    found: Json = {
+    flavor: Json = {
         "vcpus": vcpus,
         "memory_mb": memory,
         "root_gb": rng.choice((0, 0, 1, 10, 20, 150)),
@@ -127,17 +127,17 @@ def _flavor(rng: random.Random) -> Json:
         "name": rng.choice(FLAVORS),
         "extra_specs": extra_specs(rng, vcpus, memory),
     }
-    return found
+    return flavor
 
 
 def _group(rng: random.Random, hosts: Hosts, number: int) -> Json:
     members = sorted(set(_servers(rng, hosts, 20)))
     there = sorted({host["host"] for host in hosts if set(host["instances"]) & set(members)})
-    found: Json = {"policy": rng.choice(POLICIES), "uuid": f"group{number}", "members": members}
-    found["hosts"] = there if chance(rng, 0.8) else some(rng, [*_names(hosts), "nowhere"])
+    group: Json = {"policy": rng.choice(POLICIES), "uuid": f"group{number}", "members": members}
+    group["hosts"] = there if chance(rng, 0.8) else some(rng, [*_names(hosts), "nowhere"])
     if chance(rng, 0.4):
-        found["rules"] = {"max_server_per_host": rng.choice((1, 2, 3, "2"))}
-    return found
+        group["rules"] = {"max_server_per_host": rng.choice((1, 2, 3, "2"))}
+    return group
 
 
 def _retry(rng: random.Random, hosts: Hosts) -> list[list[str]]:
@@ -146,23 +146,23 @@ def _retry(rng: random.Random, hosts: Hosts) -> list[list[str]]:
 
 
 def _destination(rng: random.Random, hosts: Hosts) -> Json:
-    found: Json = {"allow_cross_cell_move": chance(rng, 0.6)}
+    target: Json = {"allow_cross_cell_move": chance(rng, 0.6)}
     if chance(rng, 0.8):
-        found["cell"] = rng.choice((*CELLS, "cell9"))
+        target["cell"] = rng.choice((*CELLS, "cell9"))
     if chance(rng, 0.3):
         host = rng.choice(hosts)
-        found["host"] = rng.choice((host["host"], host["host"], "nowhere", host["host"].upper()))
+        target["host"] = rng.choice((host["host"], host["host"], "nowhere", host["host"].upper()))
         if chance(rng, 0.4):
-            found["node"] = rng.choice((host.get("node") or host["host"], "other"))
-    return found
+            target["node"] = rng.choice((host.get("node") or host["host"], "other"))
+    return target
 
 
 def _devices(rng: random.Random) -> Json:
     specs = [dict(rng.choice(DEVICE_SPECS)) for _ in range(rng.choice((1, 1, 2)))]
-    found: Json = {"count": rng.choice((1, 1, 2, 3)), "spec": specs}
+    pci_request: Json = {"count": rng.choice((1, 1, 2, 3)), "spec": specs}
     if chance(rng, 0.7):
-        found["numa_policy"] = rng.choice((*NUMA_POLICIES, None))
-    return found
+        pci_request["numa_policy"] = rng.choice((*NUMA_POLICIES, None))
+    return pci_request
 
 
 def _hints(rng: random.Random, hosts: Hosts) -> Json:

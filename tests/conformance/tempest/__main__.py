@@ -51,17 +51,17 @@ def main(arguments: Sequence[str]) -> int:
         ]
         with (options.results or Path("/dev/null")).open("w") as results:
             tests = run_all(python, folder, chosen, options.processes, results)
-    found = outcomes(tests)
-    for outcome in unexplained(found):
+    test_outcomes = outcomes(tests)
+    for outcome in unexplained(test_outcomes):
         print(f"{outcome.kind.upper()} WITHOUT A REASON {outcome.test}: {outcome.said}")
-    print(table(found))
-    passed = sum(outcome.kind == PASSED for outcome in found)
+    print(table(test_outcomes))
+    passed = sum(outcome.kind == PASSED for outcome in test_outcomes)
     fewer = not options.words and passed < passed_in(section(PAGE))
     if fewer:
         print(f"{passed} passed: fewer than {PAGE.relative_to(ROOT)} says")
     if options.document:
-        document(PAGE, table(found))
-    return int(fewer or bool(unexplained(found)))
+        document(PAGE, table(test_outcomes))
+    return int(fewer or bool(unexplained(test_outcomes)))
 
 
 def installed(folder: Path) -> Path:

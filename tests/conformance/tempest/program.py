@@ -39,7 +39,7 @@ def tests_of(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
 
 def classes() -> dict[str, list[unittest.TestCase]]:
     """{its full name: its tests}, of all modules."""
-    found: dict[str, list[unittest.TestCase]] = {}
+    tests_by_class: dict[str, list[unittest.TestCase]] = {}
     for package in PACKAGES:
         for module in pkgutil.walk_packages(import_module(package).__path__, package + "."):
             if not module.ispkg:
@@ -47,8 +47,8 @@ def classes() -> dict[str, list[unittest.TestCase]]:
                     name = f"{type(test).__module__}.{type(test).__name__}"
                     # A base class that another module has imported belongs to its own module.
                     if type(test).__module__ == module.name:
-                        found.setdefault(name, []).append(test)
-    return found
+                        tests_by_class.setdefault(name, []).append(test)
+    return tests_by_class
 
 
 def name_of(test: unittest.TestCase) -> str:
@@ -86,8 +86,8 @@ class Result(unittest.TestResult):
     def end(self, test: unittest.TestCase, kind: str, reason: str, whole: str = "") -> None:
         mine = name_of(test) in self.endings
         for name in [name_of(test)] if mine else list(self.endings):
-            known = self.endings[name]
-            if known is None or (kind == "failed" and known[0] == "passed"):
+            former_ending = self.endings[name]
+            if former_ending is None or (kind == "failed" and former_ending[0] == "passed"):
                 self.endings[name] = (kind, reason, whole)
 
 
@@ -112,13 +112,13 @@ def run(name: str, tests: list[unittest.TestCase]) -> None:
 
 
 def main() -> None:
-    found = classes()
+    tests_by_class = classes()
     if "--list" in sys.argv:
-        say(**{name: len(tests) for name, tests in found.items()})
+        say(**{name: len(tests) for name, tests in tests_by_class.items()})
         return
     for line in sys.stdin:
         name = line.strip()
-        run(name, found[name])
+        run(name, tests_by_class[name])
 
 
 if __name__ == "__main__":

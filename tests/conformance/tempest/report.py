@@ -36,32 +36,32 @@ def _outcome(test: str, kind: str, said: str) -> Outcome:
         return Outcome(test, kind, "", "")
     if kind == SKIPPED:
         return Outcome(test, kind, said, next((reason for text, reason in SKIPS.items() if text in said), None))
-    known = (reason for name, text, reason in FAILURES if name in test and text in said)
-    return Outcome(test, kind, said, next(known, None))
+    known_reasons = (reason for name, text, reason in FAILURES if name in test and text in said)
+    return Outcome(test, kind, said, next(known_reasons, None))
 
 
-def unexplained(found: Iterable[Outcome]) -> list[Outcome]:
-    return [outcome for outcome in found if outcome.reason is None]
+def unexplained(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    return [outcome for outcome in outcomes if outcome.reason is None]
 
 
-def table(found: Iterable[Outcome]) -> str:
+def table(outcomes: Iterable[Outcome]) -> str:
     """In Markdown: a row of each module, and the sums."""
-    found = list(found)
+    outcomes = list(outcomes)
     rows = ["| tests of | passed | failed | skipped | why |", "| --- | --- | --- | --- | --- |"]
-    for module in sorted({outcome.module for outcome in found}):
-        of_module = [outcome for outcome in found if outcome.module == module]
+    for module in sorted({outcome.module for outcome in outcomes}):
+        of_module = [outcome for outcome in outcomes if outcome.module == module]
         why = "; ".join(sorted({outcome.reason for outcome in of_module if outcome.reason}))
         rows.append(f"| {module} | {_counts(of_module)} | {why} |")
-    rows.append(f"| **all {len(found)}** | {_counts(found)} | |")
+    rows.append(f"| **all {len(outcomes)}** | {_counts(outcomes)} | |")
     return "\n".join(rows) + "\n"
 
 
-def _counts(found: Iterable[Outcome]) -> str:
-    kinds = [outcome.kind for outcome in found]
+def _counts(outcomes: Iterable[Outcome]) -> str:
+    kinds = [outcome.kind for outcome in outcomes]
     return " | ".join(str(kinds.count(kind)) for kind in KINDS)
 
 
 def passed_in(text: str) -> int:
     """How many tests passed when the table in this text was written; 0 without a table."""
-    found = _SUM.search(text)
-    return int(found[1]) if found else 0
+    sum_match = _SUM.search(text)
+    return int(sum_match[1]) if sum_match else 0

@@ -36,12 +36,12 @@ def test_reason_of_a_failure_is_of_this_test_and_of_these_words() -> None:
 
 
 def test_table_counts_by_module_and_is_read_again() -> None:
-    found = [
+    test_outcomes = [
         outcome(PASSED),
         outcome(SKIPPED, "Volume-backed live migration not available"),
         outcome(FAILED, test=TEST.replace("_x", "_z")),
     ]
-    new_table = table(found)
+    new_table = table(test_outcomes)
     assert "| api.compute.servers.test_x | 1 | 0 | 1 | there is no volume service |" in new_table
     assert "| api.compute.servers.test_z | 0 | 1 | 0 |  |" in new_table
     assert "| **all 3** | 1 | 1 | 1 | |" in new_table

@@ -20,7 +20,7 @@ CAPACITY = {"VCPU": 4, "MEMORY_MB": 4096, "DISK_GB": 100}
 resources = st.fixed_dictionaries(
     {"VCPU": st.integers(1, 4)}, optional={"MEMORY_MB": st.sampled_from([1000, 2000, 4000])}
 )
-wanted = st.tuples(st.sampled_from(CONSUMERS), st.sampled_from(HOSTS), resources)
+new_claims = st.tuples(st.sampled_from(CONSUMERS), st.sampled_from(HOSTS), resources)
 
 
 class AllocationModel(RuleBasedStateMachine):
@@ -46,7 +46,7 @@ class AllocationModel(RuleBasedStateMachine):
             return True
         return all(self.used(host, name, without=consumer) + n <= CAPACITY[name] for name, n in asked.items())
 
-    @rule(batch=st.lists(wanted, min_size=1, max_size=4, unique_by=lambda w: w[0]))
+    @rule(batch=st.lists(new_claims, min_size=1, max_size=4, unique_by=lambda w: w[0]))
     def claim(self, batch: list[tuple[str, str, dict[str, int]]]) -> None:
         expected = set()
         claims = []

@@ -39,8 +39,8 @@ class BlackHole:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
-        for one in (self._listening, *self._sockets):
-            one.close()
+        for each in (self._listening, *self._sockets):
+            each.close()
 
     def _accept(self) -> None:
         while True:

@@ -101,8 +101,8 @@ def test_of_two_nodes_that_lock_one_row_the_second_to_commit_must_repeat(
             commit_row(second, ids[1])
     assert is_retriable(caught.value)
     with nodes[1].read() as session:
-        made = session.scalars(select(models.DeletedImage.id).where(models.DeletedImage.id.in_(ids)))
-        assert list(made) == ids[:1]
+        stored_ids = session.scalars(select(models.DeletedImage.id).where(models.DeletedImage.id.in_(ids)))
+        assert list(stored_ids) == ids[:1]
 
 
 def test_what_one_node_has_committed_the_other_one_shows_even_while_it_lags(

@@ -33,29 +33,29 @@ def fresh_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], st
     if request.param == "sqlite":
         numbers = iter(range(10))
         return lambda: f"sqlite:///{tmp_path}/{next(numbers)}.sqlite"
-    made: Callable[[], str] = request.getfixturevalue(request.param)
-    return made
+    make_url: Callable[[], str] = request.getfixturevalue(request.param)
+    return make_url
 
 
 def contents(url: str) -> dict[str, Any]:
     """Of each table: columns, keys, constraints, indexes and rows."""
     db = Database(url)
     with db.engine.connect() as connection:
-        found, metadata = inspect(connection), MetaData()
+        inspector, metadata = inspect(connection), MetaData()
         metadata.reflect(connection)
 
         def rows(table: Table) -> Any:
             return connection.execute(select(table)).mappings()
 
-        made = {
+        tables = {
             name: {
                 "columns": {
-                    each["name"]: str({**each, "type": repr(each["type"])}) for each in found.get_columns(name)
+                    each["name"]: str({**each, "type": repr(each["type"])}) for each in inspector.get_columns(name)
                 },
-                "key": found.get_pk_constraint(name),
-                "foreign keys": by_name(found.get_foreign_keys(name)),
-                "unique": by_name(found.get_unique_constraints(name)),
-                "indexes": by_name(found.get_indexes(name)),
+                "key": inspector.get_pk_constraint(name),
+                "foreign keys": by_name(inspector.get_foreign_keys(name)),
+                "unique": by_name(inspector.get_unique_constraints(name)),
+                "indexes": by_name(inspector.get_indexes(name)),
                 "rows": sorted(
                     ({each: row[each] for each in row if (name, each) not in OWN} for row in rows(table)), key=str
                 ),
@@ -63,7 +63,7 @@ def contents(url: str) -> dict[str, Any]:
             for name, table in metadata.tables.items()
         }
     db.close()
-    return made
+    return tables
 
 
 def by_name(found: list[Any]) -> list[Any]:

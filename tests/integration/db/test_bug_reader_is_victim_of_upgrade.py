@@ -35,9 +35,9 @@ OF_STATEMENTS = {"AccessShareLock", "RowShareLock", "RowExclusiveLock"}
 @pytest.fixture
 def url(fresh_postgresql_url: Callable[[], str]) -> str:
     """Of a database with the tables of the last release."""
-    made = fresh_postgresql_url()
-    upgrade(made, schema.LAST_RELEASE)
-    return made
+    database_url = fresh_postgresql_url()
+    upgrade(database_url, schema.LAST_RELEASE)
+    return database_url
 
 
 @pytest.fixture

@@ -43,16 +43,16 @@ def db(request: pytest.FixtureRequest, steps: SteppedClock) -> Iterator[Database
 
 @pytest.fixture
 def conductor(db: Database, tmp_path: Path) -> RunningConductor:
-    made = running(
+    manager = running(
         make_manager(
             configure(tmp_path, host="one"), db, FakeScheduler(db), FakeHost, host="one", spawn=lambda work: work()
         )
     )
-    made.init_host()
+    manager.init_host()
     for host in ("a", "b"):
         service = Service(uuid=named(host), host=host, binary="minova-compute", topic="compute")
-        made.register_service(CTX, service=service)
-    return made
+        manager.register_service(CTX, service=service)
+    return manager
 
 
 def now(db: Database) -> float:
@@ -72,8 +72,8 @@ def test_a_step_of_the_server_costs_one_interval(
                 task.work()
         assert abs(now(db) - before) < 60
         with db.read() as session:
-            found = services.services(session, 60.0, db)
-            assert (found.down, found.in_doubt) == (frozenset(), frozenset())
+            service_list = services.services(session, 60.0, db)
+            assert (service_list.down, service_list.in_doubt) == (frozenset(), frozenset())
             assert session.scalar(select(models.Worker.lease_until > db.now()))
     assert db.run(lambda session: tasks.take_over(session, named("another"), db.now(), 10)) == []
 

@@ -24,8 +24,8 @@ BOTH = 2
 
 @pytest.fixture(params=["postgresql_tables", "mariadb_tables"])
 def url(request: pytest.FixtureRequest) -> str:
-    made: str = request.getfixturevalue(request.param)
-    return made
+    database_url: str = request.getfixturevalue(request.param)
+    return database_url
 
 
 @pytest.fixture

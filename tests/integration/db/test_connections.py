@@ -24,8 +24,8 @@ def test_work_beyond_the_connections_waits_its_turn(
 ) -> None:
     fresh: Callable[[], str] = request.getfixturevalue(f"fresh_{engine}_url")
     database = Database(fresh(), pool_size=SIZE)
-    made: list[object] = []
-    event.listen(database.engine, "connect", lambda *connection: made.append(connection))
+    connections: list[object] = []
+    event.listen(database.engine, "connect", lambda *connection: connections.append(connection))
 
     def work(session: Session) -> int:
         session.execute(text(wait))
@@ -37,4 +37,4 @@ def test_work_beyond_the_connections_waits_its_turn(
     finally:
         database.close()
     assert len(served) == THREADS * 3
-    assert len(set(served)) == len(made) == SIZE
+    assert len(set(served)) == len(connections) == SIZE

@@ -56,8 +56,8 @@ def test_text_with_nul_hides_no_field_and_no_other_row(url: str) -> None:
         with database.read() as session:
             query = select(json_field(THINGS.c.value, "flavorid")).order_by(json_field(THINGS.c.value, "flavorid"))
             assert session.scalars(query).all() == ["m1", "m2", "m3"]
-            for wanted, found in ((("inner", 0), [2]), (("other",), [1, 2])):
-                has_it = json_field(THINGS.c.value, *wanted).is_not(None)
-                assert session.scalars(select(THINGS.c.id).where(has_it).order_by(THINGS.c.id)).all() == found
+            for json_path, ids in ((("inner", 0), [2]), (("other",), [1, 2])):
+                has_it = json_field(THINGS.c.value, *json_path).is_not(None)
+                assert session.scalars(select(THINGS.c.id).where(has_it).order_by(THINGS.c.id)).all() == ids
     finally:
         database.close()

@@ -24,13 +24,13 @@ def cloud(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cloud]:
 
 
 def pages(cloud: Cloud, path: str, key: str) -> list[str]:
-    found, after = [], path
+    listed_names, after = [], path
     while after:
         page = cloud.get(after)
-        found += [each["name"] for each in page[key]]
+        listed_names += [each["name"] for each in page[key]]
         linked = page.get("servers_links")
         after = linked[0]["href"].removeprefix("http://localhost") if linked else page.get("next", "")
-    return found
+    return listed_names
 
 
 def test_pages_by_every_key_and_what_patterns_find(cloud: Cloud) -> None:
@@ -45,7 +45,7 @@ def test_pages_by_every_key_and_what_patterns_find(cloud: Cloud) -> None:
         for direction in ("asc", "desc"):
             query = f"/v2.1/servers?limit=1&sort_key={key}&sort_dir={direction}"
             assert sorted(pages(cloud, query, "servers")) == ["s0", "s1", "s2"], key
-    found = {
+    names_by_query = {
         "name=^s[12]$": ["s2", "s1"],
         "launched_at=T12:00": ["s1"],
         "key_name=K": ["s1"],
@@ -53,7 +53,7 @@ def test_pages_by_every_key_and_what_patterns_find(cloud: Cloud) -> None:
         "auto_disk_config=1": ["s2"],
         "kernel_id=^$": ["s2", "s1", "s0"],
     }
-    assert {query: pages(cloud, f"/v2.1/servers?{query}", "servers") for query in found} == found
+    assert {query: pages(cloud, f"/v2.1/servers?{query}", "servers") for query in names_by_query} == names_by_query
 
     cloud.make_image("small", data=b"\0" * 512)
     cloud.make_image("absent", data=None, min_ram=64)

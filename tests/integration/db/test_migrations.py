@@ -21,8 +21,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Of a new, empty database."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/minova.sqlite"
-    made: str = request.getfixturevalue(request.param)()
-    return made
+    database_url: str = request.getfixturevalue(request.param)()
+    return database_url
 
 
 @pytest.fixture
@@ -59,8 +59,8 @@ def test_hosts_go_on_reaching_the_networks_of_administrators(url: str, db: Datab
             )
     upgrade(url)
     with db.read() as session:
-        found = session.execute(text("SELECT reachable FROM networks ORDER BY uuid")).scalars()
-        assert [bool(reachable) for reachable in found] == [True, True, False, False]
+        reachable_flags = session.execute(text("SELECT reachable FROM networks ORDER BY uuid")).scalars()
+        assert [bool(reachable) for reachable in reachable_flags] == [True, True, False, False]
 
 
 def test_no_tables_and_too_old_ones_are_refused_with_the_command_to_run(url: str, db: Database) -> None:

@@ -55,10 +55,10 @@ def test_a_lagging_replica_is_promoted(
         wait_for("the host has reported", lambda: recovery.find(cluster.db, conf).silent.get("host") is None)
         assert {domain.uuid: domain.power_state for domain in driver.domains()} == running
 
-        found = recovery.find(cluster.db, conf)
-        assert [(one.id, one.where, one.can_be_adopted) for one in found.things] == [(second, "a", True)]
-        left = recovery.bring_together(cluster.db, found, (), conf)
-        recovery.end(cluster.db, found, (), left=left, leave_rest=False)
+        findings = recovery.find(cluster.db, conf)
+        assert [(thing.id, thing.where, thing.can_be_adopted) for thing in findings.things] == [(second, "a", True)]
+        left = recovery.bring_together(cluster.db, findings, (), conf)
+        recovery.end(cluster.db, findings, (), left=left, leave_rest=False)
         wait_for("changes are taken again", lambda: refused(cluster.url) is None)
         assert {status_of(cluster.url, uuid) for uuid in (first, second)} == {"ACTIVE"}
         assert {domain.uuid: domain.power_state for domain in driver.domains()} == running
@@ -74,6 +74,6 @@ def counted(cluster: Cluster) -> int:
 
 def state(cluster: Cluster) -> cloud.CloudRecord:
     with cluster.db.read() as session:
-        found = cloud.record(session, cluster.db.now())
-    assert found is not None
-    return found
+        cloud_record = cloud.record(session, cluster.db.now())
+    assert cloud_record is not None
+    return cloud_record

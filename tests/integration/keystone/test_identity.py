@@ -163,11 +163,11 @@ def test_expired_token_counts_with_a_services_token_alone(cloud: Cluster, keysto
 
 def test_token_is_asked_for_once(cloud: Cluster, keystone: Keystone) -> None:
     """A Keystone that stops is not missed by tokens that were seen; others are 503 at once, and not 401."""
-    known, unknown = keystone.token("alice", scope=DEMO), keystone.token("rita", scope=DEMO)
-    assert status(cloud, SERVERS, known) == 200
+    of_member, unknown = keystone.token("alice", scope=DEMO), keystone.token("rita", scope=DEMO)
+    assert status(cloud, SERVERS, of_member) == 200
     keystone.kill()
     try:
-        assert status(cloud, SERVERS, known) == 200
+        assert status(cloud, SERVERS, of_member) == 200
         answer = get(cloud, SERVERS, unknown)
         assert (answer.status, answer.headers["Retry-After"]) == (503, "2")
         assert "Keystone" in answer.json()["serviceUnavailable"]["message"]

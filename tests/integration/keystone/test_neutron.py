@@ -90,7 +90,7 @@ def test_users_boot_on_networks_that_neutron_shows_them(cloud: Cloud, tmp_path: 
         "subnet create bobs --network bobs --subnet-range 10.6.0.0/24",
         "security group create secret",
     )
-    *_, group, image, made = cloud.client(
+    *_, group, image, created = cloud.client(
         "alice",
         "demo",
         "network create alices",
@@ -99,7 +99,7 @@ def test_users_boot_on_networks_that_neutron_shows_them(cloud: Cloud, tmp_path: 
         f"image create neutron-guest --disk-format raw --file {disk}",
         "server create vm --flavor neutron-tiny --image neutron-guest --network alices --security-group web",
     )
-    server = made["id"]
+    server = created["id"]
     path = f"/v2.1/servers/{server}"
 
     def bound() -> list[dict[str, Any]]:
@@ -132,17 +132,19 @@ def test_users_boot_on_networks_that_neutron_shows_them(cloud: Cloud, tmp_path: 
     wait_for("it has two", lambda: len(alices(cloud, "GET", path)["server"]["addresses"]["alices"]) == 2)
 
     # What is bob's.
-    wanted = {"name": "x", "imageRef": image["id"], "flavorRef": shown["flavor"]["id"]}
+    server_body = {"name": "x", "imageRef": image["id"], "flavorRef": shown["flavor"]["id"]}
     theirs = cloud.neutron.port(foreign["id"], cloud.keystone.id_of("projects", "other"))
     for refused, said in (
         ({"networks": [{"uuid": foreign["id"]}]}, f"Network {foreign['id']} could not be found"),
         ({"networks": [{"port": theirs["id"]}]}, f"Port id {theirs['id']} could not be found"),
         ({"networks": [{"uuid": port["network_id"]}], "security_groups": [{"name": "secret"}]}, "not found: 'secret'"),
     ):
-        status, answer = cloud.ask("alice", "demo", "POST", "/v2.1/servers", {"server": {**wanted, **refused}})
+        status, answer = cloud.ask("alice", "demo", "POST", "/v2.1/servers", {"server": {**server_body, **refused}})
         assert (status, said in answer["badRequest"]["message"]) == (400, True), answer
     # Of all networks there is one that she may use.
-    status, answer = cloud.ask("alice", "demo", "POST", "/v2.1/servers", {"server": {**wanted, "networks": "auto"}})
+    status, answer = cloud.ask(
+        "alice", "demo", "POST", "/v2.1/servers", {"server": {**server_body, "networks": "auto"}}
+    )
     assert status == 202, answer
     for uuid in (server, answer["server"]["id"]):
         alices(cloud, "DELETE", f"/v2.1/servers/{uuid}")

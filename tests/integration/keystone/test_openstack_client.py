@@ -37,13 +37,13 @@ def known_commands() -> set[str]:
 
 def names_of(lines: Iterable[str], known: set[str]) -> set[str]:
     """The commands that these lines run."""
-    found = set()
+    command_names = set()
     for line in lines:
         words = shlex.split(line)
         words = words[2:] if words[0] in ("until", "keep") else words
         beginnings = [" ".join(words[:length]) for length in range(1, len(words) + 1)]
-        found |= {max((name for name in beginnings if name in known), key=len, default="")} - {""}
-    return found
+        command_names |= {max((name for name in beginnings if name in known), key=len, default="")} - {""}
+    return command_names
 
 
 def check_refusals(environment: Mapping[str, str], refused: Mapping[str, str]) -> None:
@@ -64,12 +64,12 @@ def check_refusals(environment: Mapping[str, str], refused: Mapping[str, str]) -
 
 def test_each_command_of_the_client_is_run_or_refused() -> None:
     """A release of the client that adds one fails here."""
-    known = known_commands()
+    all_commands = known_commands()
     moves = (*commands.OF_MOVES, *commands.OF_EVACUATIONS)
-    run = names_of((*commands.OF_OPERATORS, *commands.OF_USERS, *commands.OF_CACHES, *moves), known)
-    refused = names_of(commands.REFUSED, known)
-    alike = {name for name in known if name.startswith(commands.ALIKE)}
-    assert run | refused | alike | commands.ELSEWHERE.keys() == known
+    run = names_of((*commands.OF_OPERATORS, *commands.OF_USERS, *commands.OF_CACHES, *moves), all_commands)
+    refused = names_of(commands.REFUSED, all_commands)
+    alike = {name for name in all_commands if name.startswith(commands.ALIKE)}
+    assert run | refused | alike | commands.ELSEWHERE.keys() == all_commands
     assert not run & refused
     assert not (run | refused) & commands.ELSEWHERE.keys()
 
@@ -151,7 +151,7 @@ def answers(keystone: Keystone, user: str, project: str, *commands: str) -> list
 def test_operators_and_users_commands(cloud: Cluster, keystone: Keystone, tmp_path: Path) -> None:
     disk = tmp_path / "disk.raw"
     disk.write_bytes(b"\1" * 4096)
-    made = answers(
+    outputs = answers(
         keystone,
         "admin",
         "admin",
@@ -166,9 +166,11 @@ def test_operators_and_users_commands(cloud: Cluster, keystone: Keystone, tmp_pa
         "resource class list",
         "trait list",
     )
-    assert {entry["Type"] for entry in made[0]} == {"identity", "compute", "image", "network", "placement"}
-    assert [host["Hypervisor Hostname"] for host in made[3]] == [provider["name"] for provider in made[7]] == ["h1"]
-    provider = made[7][0]["uuid"]
+    assert {entry["Type"] for entry in outputs[0]} == {"identity", "compute", "image", "network", "placement"}
+    assert (
+        [host["Hypervisor Hostname"] for host in outputs[3]] == [provider["name"] for provider in outputs[7]] == ["h1"]
+    )
+    provider = outputs[7][0]["uuid"]
     inventory, usage, candidates = answers(
         keystone,
         "admin",

@@ -146,19 +146,19 @@ def test_images_are_made_shown_changed_loaded_and_deleted(own: Sdk, tmp_path: Pa
     file = tmp_path / "disk.raw"
     file.write_bytes(DATA)
     options = {"filename": str(file), "disk_format": "raw", "container_format": "bare", "validate_checksum": True}
-    made = own.create_image("sdk-image", wait=True, color="blue", **options)
-    assert (made.status, made.size, made.properties["color"]) == ("active", len(DATA), "blue")
-    assert own.get_image("sdk-image").id == own.get_image_by_id(made.id).id == made.id
-    assert [image.id for image in own.search_images(filters={"name": "sdk-image"})] == [made.id]
-    assert made.id in [image.id for image in own.list_images()]
-    assert own.update_image_properties(made, min_ram=64, color="green")
+    new_image = own.create_image("sdk-image", wait=True, color="blue", **options)
+    assert (new_image.status, new_image.size, new_image.properties["color"]) == ("active", len(DATA), "blue")
+    assert own.get_image("sdk-image").id == own.get_image_by_id(new_image.id).id == new_image.id
+    assert [image.id for image in own.search_images(filters={"name": "sdk-image"})] == [new_image.id]
+    assert new_image.id in [image.id for image in own.list_images()]
+    assert own.update_image_properties(new_image, min_ram=64, color="green")
     changed = own.get_image("sdk-image")
     assert (changed.min_ram, changed.properties["color"]) == (64, "green")
-    own.download_image(made.id, output_path=str(tmp_path / "copy"))
+    own.download_image(new_image.id, output_path=str(tmp_path / "copy"))
     assert (tmp_path / "copy").read_bytes() == DATA
     # The same bytes under the same name are not sent again.
-    assert own.create_image("sdk-image", wait=True, **options).id == made.id
-    assert own.delete_image(made.id, wait=True)
+    assert own.create_image("sdk-image", wait=True, **options).id == new_image.id
+    assert own.delete_image(new_image.id, wait=True)
     assert own.get_image("sdk-image") is None
 
 
@@ -207,7 +207,7 @@ def test_flavors_and_aggregates_of_administrators(admin: Sdk) -> None:
 
 def test_the_compute_proxy_acts_on_servers(own: Sdk, server: Any) -> None:
     compute = own.compute
-    one = compute.find_server("vm", ignore_missing=False)
+    found_server = compute.find_server("vm", ignore_missing=False)
     for act, undo, status in (
         (compute.pause_server, compute.unpause_server, "PAUSED"),
         (compute.suspend_server, compute.resume_server, "SUSPENDED"),
@@ -215,20 +215,20 @@ def test_the_compute_proxy_acts_on_servers(own: Sdk, server: Any) -> None:
         (compute.rescue_server, compute.unrescue_server, "RESCUE"),
         (compute.shelve_server, compute.unshelve_server, "SHELVED_OFFLOADED"),
     ):
-        act(one)
-        compute.wait_for_server(one, status=status, wait=120)
-        undo(one)
-        compute.wait_for_server(one, status="ACTIVE", wait=120)
-    compute.reboot_server(one, "HARD")
-    compute.wait_for_server(one, status="ACTIVE", wait=120)
-    compute.lock_server(one, locked_reason="why")
-    assert compute.get_server(one).is_locked
-    compute.unlock_server(one)
-    actions = {action.action for action in compute.server_actions(one)}
+        act(found_server)
+        compute.wait_for_server(found_server, status=status, wait=120)
+        undo(found_server)
+        compute.wait_for_server(found_server, status="ACTIVE", wait=120)
+    compute.reboot_server(found_server, "HARD")
+    compute.wait_for_server(found_server, status="ACTIVE", wait=120)
+    compute.lock_server(found_server, locked_reason="why")
+    assert compute.get_server(found_server).is_locked
+    compute.unlock_server(found_server)
+    actions = {action.action for action in compute.server_actions(found_server)}
     assert {"create", "pause", "stop", "reboot", "shelve"} <= actions
-    created = next(action for action in compute.server_actions(one) if action.action == "create")
-    assert compute.get_server_action(created.request_id, one).request_id == created.request_id
-    assert "output" in compute.get_server_console_output(one, length=10)
+    created = next(action for action in compute.server_actions(found_server) if action.action == "create")
+    assert compute.get_server_action(created.request_id, found_server).request_id == created.request_id
+    assert "output" in compute.get_server_console_output(found_server, length=10)
 
 
 def test_the_compute_proxy_shows_what_belongs_to_a_server(own: Sdk, server: Any) -> None:
@@ -239,14 +239,16 @@ def test_the_compute_proxy_shows_what_belongs_to_a_server(own: Sdk, server: Any)
     assert len(list(compute.server_interfaces(server.id))) == 2
     compute.delete_server_interface(more.port_id, server=server.id)
     assert [ip.network_label for ip in compute.server_ips(server.id)][:1] == [NETWORK]
-    one = compute.get_server(server.id)
-    compute.add_tag_to_server(one, "blue")
-    assert [each.id for each in compute.servers(tags="blue")] == [one.id]
-    compute.remove_tags_from_server(one)
-    compute.set_server_metadata(one, a="1")
-    assert compute.fetch_server_metadata(one).metadata == {"a": "1"}
-    assert [group["name"] for group in compute.fetch_server_security_groups(one).security_groups] == ["default"]
-    assert compute.get_server_password(one) == ""
+    found_server = compute.get_server(server.id)
+    compute.add_tag_to_server(found_server, "blue")
+    assert [each.id for each in compute.servers(tags="blue")] == [found_server.id]
+    compute.remove_tags_from_server(found_server)
+    compute.set_server_metadata(found_server, a="1")
+    assert compute.fetch_server_metadata(found_server).metadata == {"a": "1"}
+    assert [group["name"] for group in compute.fetch_server_security_groups(found_server).security_groups] == [
+        "default"
+    ]
+    assert compute.get_server_password(found_server) == ""
 
 
 def test_the_compute_proxy_lists_what_administrators_see(own: Sdk, admin: Sdk, server: Any) -> None:

@@ -16,14 +16,14 @@ def test_a_project_shares_an_image_and_the_other_accepts_it(keystone: Keystone, 
     disk.write_bytes(b"\1" * 4096)
     alice = keystone.client_environment("alice", "demo")
     admin = keystone.client_environment("admin", "admin")
-    made, *_, members = openstack(
+    image_json, *_, members = openstack(
         alice,
         f"image create common --disk-format raw --file {disk} --shared -f json",
         f"image add project common {keystone.id_of('projects', 'admin')}",
         "image member list common -f json",
     )
     assert [member["Status"] for member in json.loads(members)] == ["pending"]
-    image_id = json.loads(made)["id"]
+    image_id = json.loads(image_json)["id"]
     openstack(admin, f"image set --accept {image_id}")
     accepted, *_ = openstack(
         alice,

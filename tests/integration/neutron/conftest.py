@@ -97,22 +97,24 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
 
 
 def image(cluster: Cluster, data: bytes = b"\1" * 4096, disk_format: str = "raw") -> str:
-    wanted = {"name": "guest", "disk_format": disk_format, "container_format": "bare", "visibility": "public"}
+    image_body = {"name": "guest", "disk_format": disk_format, "container_format": "bare", "visibility": "public"}
     headers = {"X-Auth-Token": "alice:demo"}
-    made = urllib3.request("POST", f"{cluster.url}/v2/images", json=wanted, headers=headers, timeout=60).json()
+    created = urllib3.request("POST", f"{cluster.url}/v2/images", json=image_body, headers=headers, timeout=60).json()
     sent = urllib3.request(
         "PUT",
-        f"{cluster.url}/v2/images/{made['id']}/file",
+        f"{cluster.url}/v2/images/{created['id']}/file",
         body=data,
         headers=headers | {"Content-Type": "application/octet-stream"},
         timeout=60,
     )
     assert sent.status == 204, sent.data
-    return str(made["id"])
+    return str(created["id"])
 
 
 def flavor(cluster: Cluster) -> str:
-    wanted = {"flavor": {"name": "tiny", "ram": 128, "vcpus": 1, "disk": 1, "id": "tiny"}}
-    made = urllib3.request("POST", f"{cluster.url}/v2.1/flavors", json=wanted, headers={"X-Auth-Token": "alice:demo"})
-    assert made.status == 200, made.data
+    flavor_body = {"flavor": {"name": "tiny", "ram": 128, "vcpus": 1, "disk": 1, "id": "tiny"}}
+    created = urllib3.request(
+        "POST", f"{cluster.url}/v2.1/flavors", json=flavor_body, headers={"X-Auth-Token": "alice:demo"}
+    )
+    assert created.status == 200, created.data
     return "tiny"

@@ -40,15 +40,22 @@ def test_the_binding_of_the_destination_is_prepared_activated_and_dropped(
     neutron: Neutron, client: NeutronClient
 ) -> None:
     network = neutron.network("blue", "10.9.0.0/24")
-    wanted = {"network_id": network["id"], "device_id": SERVER, "device_owner": "compute:nova", "binding:host_id": "h1"}
-    port = client.create_port(wanted)
+    port_body = {
+        "network_id": network["id"],
+        "device_id": SERVER,
+        "device_owner": "compute:nova",
+        "binding:host_id": "h1",
+    }
+    port = client.create_port(port_body)
     vif = Vif(port_id=port["id"], mac_address=port["mac_address"], network_id=network["id"], network_type=NEUTRON)
     instance = Instance(uuid=SERVER, display_name="one", flavor=FLAVOR, network_info=(vif,))
     bindings = LiveBindings(client, "br-int")
 
     def shown() -> tuple[str, dict[str, str]]:
-        found: dict[str, Any] = client.port(port["id"]) or {}
-        return found["binding:host_id"], {binding["host"]: binding["status"] for binding in client.bindings(port["id"])}
+        port_view: dict[str, Any] = client.port(port["id"]) or {}
+        return port_view["binding:host_id"], {
+            binding["host"]: binding["status"] for binding in client.bindings(port["id"])
+        }
 
     for _ in range(2):  # idempotent
         (prepared,) = bindings.prepare(instance, "h2").network_info

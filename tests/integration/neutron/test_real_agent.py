@@ -103,7 +103,9 @@ def test_a_guest_is_wired_from_its_build_to_its_deletion(host: Host, peer: str) 
     shown = cloud.until(server, "ACTIVE")
     (port,) = cloud.ports(server)
     assert (port["binding:vif_type"], port["status"]) == ("ovs", "ACTIVE")
-    assert [one["addr"] for one in shown["addresses"]["blue"]] == [port["fixed_ips"][0]["ip_address"]]
+    assert [shown_address["addr"] for shown_address in shown["addresses"]["blue"]] == [
+        port["fixed_ips"][0]["ip_address"]
+    ]
     assert host.taps() == host.plugged()
     assert len(host.taps()) == 1
 

@@ -47,8 +47,8 @@ def test_addresses_groups_and_several_networks(cloud: Cloud) -> None:
     group = cloud.neutron.call(
         "POST", "/v2.0/security-groups", {"security_group": {"name": "web", "tenant_id": "demo"}}
     )["security_group"]
-    wanted = [{"uuid": green["id"], "fixed_ip": "10.8.0.77"}, {"uuid": cloud.network["id"]}]
-    server = cloud.boot("two", wanted, security_groups=[{"name": "web"}])
+    networks = [{"uuid": green["id"], "fixed_ip": "10.8.0.77"}, {"uuid": cloud.network["id"]}]
+    server = cloud.boot("two", networks, security_groups=[{"name": "web"}])
     ports = cloud.bound(server, 2)
     assert all(port["security_groups"] == [group["id"]] for port in ports)
     for port in ports:
@@ -60,8 +60,8 @@ def test_addresses_groups_and_several_networks(cloud: Cloud) -> None:
 
 
 def test_groups_and_addresses_of_a_server_change_in_neutron(cloud: Cloud) -> None:
-    wanted = {"security_group": {"name": "ssh", "tenant_id": "demo"}}
-    group = cloud.neutron.call("POST", "/v2.0/security-groups", wanted)["security_group"]
+    group_body = {"security_group": {"name": "ssh", "tenant_id": "demo"}}
+    group = cloud.neutron.call("POST", "/v2.0/security-groups", group_body)["security_group"]
     server = cloud.boot("secured", [{"uuid": cloud.network["id"]}])
     (port,) = cloud.bound(server)
     rule = {
@@ -80,14 +80,14 @@ def test_groups_and_addresses_of_a_server_change_in_neutron(cloud: Cloud) -> Non
     assert set(changed["security_groups"]) == {*port["security_groups"], group["id"]}
     shows_groups(cloud, server, "default", "ssh")
     shown = cloud.ask("GET", f"/v2.1/servers/{server}/os-security-groups")["security_groups"]
-    assert [one["name"] for one in shown] == ["default", "ssh"]
+    assert [group_view["name"] for group_view in shown] == ["default", "ssh"]
     (shown_rule,) = shown[1]["rules"]
     assert (shown_rule["ip_protocol"], shown_rule["from_port"], shown_rule["group"]["name"]) == ("tcp", 22, "default")
     cloud.act(server, "removeSecurityGroup", name=group["id"])
     shows_groups(cloud, server, "default")
 
     def addresses() -> list[str]:
-        return [one["addr"] for one in cloud.show(server)["addresses"]["blue"]]
+        return [address["addr"] for address in cloud.show(server)["addresses"]["blue"]]
 
     (first,) = addresses()
     cloud.act(server, "addFixedIp", networkId=cloud.network["id"])
@@ -119,15 +119,15 @@ def test_what_neutron_changes_later_is_shown(cloud: Cloud) -> None:
     cloud.neutron.call("PUT", f"/v2.0/ports/{port['id']}", {"port": fixed})
     wait_for(
         "the address is shown",
-        lambda: [one["addr"] for one in cloud.show(server)["addresses"]["blue"]] == ["10.9.0.250"],
+        lambda: [address["addr"] for address in cloud.show(server)["addresses"]["blue"]] == ["10.9.0.250"],
     )
     cloud.delete(server)
 
 
 def test_a_port_that_no_agent_binds_is_a_fault(cloud: Cloud) -> None:
     """No agent knows its physical network."""
-    wanted = {"provider:network_type": "flat", "provider:physical_network": "nowhere"}
-    far = cloud.neutron.network("far", "10.7.0.0/24", **wanted)
+    network_fields = {"provider:network_type": "flat", "provider:physical_network": "nowhere"}
+    far = cloud.neutron.network("far", "10.7.0.0/24", **network_fields)
     server = cloud.boot("far", [{"uuid": far["id"]}])
     shown = wait_for("it has failed", lambda: (now := cloud.show(server))["status"] == "ERROR" and now)
     assert "The network service could not bind a port of the server to the host." in str(shown["fault"])
@@ -160,8 +160,8 @@ def test_an_interface_comes_and_goes_while_the_guest_runs(cloud: Cloud) -> None:
     for unknown in ("net_id", "port_id"):
         answer = cloud.ask("POST", path, {"interfaceAttachment": {unknown: str(uuid.uuid4())}}, status=404)
         assert "could not be found" in answer["itemNotFound"]["message"]
-    wanted = {"interfaceAttachment": {"net_id": cloud.network["id"], "tag": "second"}}
-    interfaceattachment = cloud.ask("POST", path, wanted)["interfaceAttachment"]
+    attachment_body = {"interfaceAttachment": {"net_id": cloud.network["id"], "tag": "second"}}
+    interfaceattachment = cloud.ask("POST", path, attachment_body)["interfaceAttachment"]
     (port,) = cloud.ports(server)
     assert (port["id"], port["binding:host_id"], port["binding:vif_type"]) == (
         interfaceattachment["port_id"],

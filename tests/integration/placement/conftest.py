@@ -12,9 +12,9 @@ from tests.functional.scheduler.cloud import fresh
 
 @pytest.fixture(scope="module", params=["fresh_postgresql_url", "fresh_mariadb_url"])
 def kept_db(request: pytest.FixtureRequest) -> Iterator[Database]:
-    made = fresh(request.getfixturevalue(request.param)())
-    yield made
-    made.close()
+    database = fresh(request.getfixturevalue(request.param)())
+    yield database
+    database.close()
 
 
 @pytest.fixture

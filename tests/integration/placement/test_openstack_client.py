@@ -86,7 +86,7 @@ def test_every_command_of_the_ordinary_client_works(url: str) -> None:
     of_host = f"{HOST} --resource VCPU=8 --resource VCPU:allocation_ratio=2.0 --resource MEMORY_MB=4096"
     allocation = f"--project-id {PROJECT} --user-id {USER} --consumer-type INSTANCE"
     held_by_it = f"--allocation rp={HOST},VCPU=2,MEMORY_MB=512 --allocation rp={NIC},SRIOV_NET_VF=1"
-    made = [
+    creations = [
         "resource class create CUSTOM_GOLD",
         "resource class set CUSTOM_SILVER",
         "trait create CUSTOM_FAST",
@@ -101,7 +101,7 @@ def test_every_command_of_the_ordinary_client_works(url: str) -> None:
         f"resource provider allocation set {CONSUMER} {held_by_it} {allocation}",
     ]
     answers = openstack(
-        *made,
+        *creations,
         "resource class list -f json",
         "resource class show CUSTOM_GOLD -f json",
         "trait list --associated -f json",
@@ -120,7 +120,7 @@ def test_every_command_of_the_ordinary_client_works(url: str) -> None:
         "--group-policy none -f json",
     )
     classes, gold, traits, trait, listed, shown, inventories, vcpu, of_host_traits, aggregates, *more = answers[
-        len(made) :
+        len(creations) :
     ]
     usage, held, of_project, spread, granular = more
     assert {"CUSTOM_GOLD", "CUSTOM_SILVER", "VCPU"} <= {row["name"] for row in classes}

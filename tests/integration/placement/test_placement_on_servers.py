@@ -14,15 +14,15 @@ from tests.functional.scheduler.cloud import fresh
 @pytest.fixture(params=["fresh_postgresql_url", "fresh_mariadb_url"])
 def url(request: pytest.FixtureRequest) -> str:
     """Of a new, empty database."""
-    made: str = request.getfixturevalue(request.param)()
-    return made
+    database_url: str = request.getfixturevalue(request.param)()
+    return database_url
 
 
 @pytest.fixture
 def db(url: str) -> Iterator[Database]:
-    made = fresh(url)
-    yield made
-    made.close()
+    database = fresh(url)
+    yield database
+    database.close()
 
 
 class TestOnServers(ClaimCases, GroupCases):

@@ -13,9 +13,9 @@ from tests.functional.scheduler.schedulers import ask, hosts, in_parallel, manag
 def dbs(request: pytest.FixtureRequest) -> Iterator[list[Database]]:
     """Three doors to one new database."""
     url: str = request.getfixturevalue(request.param)()
-    made = [fresh(url) for _ in range(3)]
-    yield made
-    for db in made:
+    databases = [fresh(url) for _ in range(3)]
+    yield databases
+    for db in databases:
         db.close()
 
 

@@ -27,15 +27,15 @@ class RolledBack(Exception):
 
 @pytest.fixture(params=["fresh_postgresql_url", "fresh_mariadb_url"])
 def url(request: pytest.FixtureRequest) -> str:
-    made: str = request.getfixturevalue(request.param)()
-    return made
+    database_url: str = request.getfixturevalue(request.param)()
+    return database_url
 
 
 @pytest.fixture
 def db(url: str) -> Iterator[Database]:
-    made = fresh(url)
-    yield made
-    made.close()
+    database = fresh(url)
+    yield database
+    database.close()
 
 
 def counting_as_galera(db: Database, offset: int) -> None:

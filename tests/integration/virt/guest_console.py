@@ -32,8 +32,8 @@ class GuestConsole:
             connection.lookupByUUIDString(self._uuid).openConsole(None, stream, libvirt.VIR_DOMAIN_CONSOLE_FORCE)
             stream.send(f"\n{typed}\n".encode())
             # libvirt drops what it has not written when the stream ends.
-            found: list[str] = wait_for(f"an answer to {command}", lambda: answer.findall(self._log()), within)
+            answers: list[str] = wait_for(f"an answer to {command}", lambda: answer.findall(self._log()), within)
             stream.abort()
         finally:
             connection.close()
-        return found[0].strip()
+        return answers[0].strip()

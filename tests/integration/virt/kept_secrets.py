@@ -23,10 +23,14 @@ class KeptSecrets:
         if make:
             for kind in kinds:
                 self.made.setdefault((instance_uuid, kind), secrets.token_hex(32))
-        found = {kind: self.made[instance_uuid, kind] for kind in kinds if (instance_uuid, kind) in self.made}
+        kept_passphrases = {
+            kind: self.made[instance_uuid, kind] for kind in kinds if (instance_uuid, kind) in self.made
+        }
         former = {kind: self.former[instance_uuid, kind] for kind in kinds if (instance_uuid, kind) in self.former}
         last = {kind: passphrases[0] for kind, passphrases in former.items()}
-        return GuestSecrets(passphrases={**last, **found}, former=former, tpm_state=self.tpm_states.get(instance_uuid))
+        return GuestSecrets(
+            passphrases={**last, **kept_passphrases}, former=former, tpm_state=self.tpm_states.get(instance_uuid)
+        )
 
     def set_aside(self) -> None:
         """A rebuild begins."""

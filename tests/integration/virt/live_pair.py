@@ -123,11 +123,11 @@ def live_pair(
     with ExitStack() as stack:
         libvirtds = stack.enter_context(peers(authority))
         folders = [folder / "shared"] * 2 if shared else [folder / "hv1", folder / "hv2"]
-        made = []
+        sides = []
         for libvirtd, of_host in zip(libvirtds, folders, strict=True):
-            made.append(Side(libvirtd, of_host, image, **options))
-            stack.callback(made[-1].close)
-        yield Pair(made[0], made[1], instance(config_drive=True, network_info=vifs))
+            sides.append(Side(libvirtd, of_host, image, **options))
+            stack.callback(sides[-1].close)
+        yield Pair(sides[0], sides[1], instance(config_drive=True, network_info=vifs))
 
 
 @pytest.fixture

@@ -166,8 +166,8 @@ class MovingGuest:
         return self.log(host).rpartition("MINOVA-GUEST INIT")[2]
 
     def lives(self, host: str = "") -> list[Life]:
-        found = re.findall(r"^TICK (\d+) ([0-9a-f-]{36})$", self.started(host), re.MULTILINE)
-        return [Life(boot, int(ticks)) for ticks, boot in found]
+        ticks_and_boots = re.findall(r"^TICK (\d+) ([0-9a-f-]{36})$", self.started(host), re.MULTILINE)
+        return [Life(boot, int(ticks)) for ticks, boot in ticks_and_boots]
 
     def kept(self) -> set[str]:
         """What the guest has read of what it keeps in its memory."""
@@ -239,12 +239,12 @@ class MovingGuest:
         owned = {each.folder for each in hosts.values() if (each.folder / self.uuid / "disk").exists()}
         assert owned == {hosts[host].folder}
         with self.cloud.database.read() as session:
-            found = session.execute(
+            allocations = session.execute(
                 select(Allocation.consumer_uuid, ResourceProvider.name).join(
                     ResourceProvider, ResourceProvider.id == Allocation.provider_id
                 )
             )
-            held = {(consumer, name) for consumer, name in found}
+            held = {(consumer, name) for consumer, name in allocations}
         assert held == {(self.uuid, row.node)}
 
 
@@ -319,14 +319,14 @@ def moving_cloud(
 
 def movable_image(image: Path, folder: Path) -> Path:
     """Returns the guest's image with page tables of the kernel alone: see GUEST."""
-    raw, made = folder / "guest.raw", folder / "guest.qcow2"
+    raw, qcow2 = folder / "guest.raw", folder / "guest.qcow2"
     subprocess.run(["qemu-img", "convert", "-O", "raw", str(image), str(raw)], check=True)
     content = raw.read_bytes()
     assert b"mitigations=off" in content
     raw.write_bytes(content.replace(b"mitigations=off", b"pti=on         "))
-    subprocess.run(["qemu-img", "convert", "-f", "raw", "-O", "qcow2", str(raw), str(made)], check=True)
+    subprocess.run(["qemu-img", "convert", "-f", "raw", "-O", "qcow2", str(raw), str(qcow2)], check=True)
     raw.unlink()
-    return made
+    return qcow2
 
 
 def _furnish(deployment: Deployment, image: Path) -> None:

@@ -20,15 +20,15 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture
 def site(tmp_path: Path, guest_image: Path) -> Iterator[Site]:
-    with real_site(tmp_path, guest_image) as made:
-        yield made
+    with real_site(tmp_path, guest_image) as new_site:
+        yield new_site
 
 
 def unexpected(site: Site) -> dict[str, Any]:
     config = site.standalone.folder / "manage.conf"
     config.write_text(f"[database]\nconnection = sqlite:///{site.standalone.folder}/state/minova.sqlite\n")
     done = preloaded.run([str(BIN / "minova-manage"), "--config-file", str(config), "unexpected", "list", "--json"])
-    return {one["id"]: one for one in json.loads(done.stdout)}
+    return {guest_view["id"]: guest_view for guest_view in json.loads(done.stdout)}
 
 
 def adopt(site: Site, *uuids: str) -> None:
@@ -64,8 +64,12 @@ def test_guests_outlive_the_restore_of_an_older_backup(site: Site, guest_image: 
     site.standalone.start()
 
     wait_for("the reports", lambda: len(unexpected(site)) == 3, 180)
-    found = unexpected(site)
-    assert {uuid: one["reason"] for uuid, one in found.items()} == {site.uuid: "newer", new: "no_row", golden: "no_row"}
+    guest_views = unexpected(site)
+    assert {uuid: guest_view["reason"] for uuid, guest_view in guest_views.items()} == {
+        site.uuid: "newer",
+        new: "no_row",
+        golden: "no_row",
+    }
     assert (site.console.ask(BOOT_ID), of_new.ask(BOOT_ID)) == (boot, boot_of_new), "both guests run on"
 
     adopt(site, site.uuid, new, golden)

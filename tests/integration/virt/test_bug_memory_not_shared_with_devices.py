@@ -21,9 +21,9 @@ from tests.unit.virt.libvirt.xml.test_numa_xml import PINNED, SHARED
 
 @pytest.fixture
 def connection(libvirt_uri: str) -> Iterator[Any]:
-    made = libvirt.open(libvirt_uri)
-    yield made
-    made.close()
+    opened = libvirt.open(libvirt_uri)
+    yield opened
+    opened.close()
 
 
 def defined(connection: Any, domain: ET.Element) -> ET.Element:

@@ -41,17 +41,17 @@ class Host:
 
 @pytest.mark.parametrize("live", [True, False])
 def test_a_guest_keeps_its_secrets_when_it_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, live: bool) -> None:
-    base_path, kept, one = tmp_path / "base", KeptSecrets(), instance()
+    base_path, kept, guest = tmp_path / "base", KeptSecrets(), instance()
     qemu_img("create", "-q", "-f", "qcow2", base_path, "100M")
-    one = msgspec.structs.replace(one, flavor=msgspec.structs.replace(one.flavor, extra_specs=ENCRYPTED))
-    base = BaseImage.of(one, base_path)
+    guest = msgspec.structs.replace(guest, flavor=msgspec.structs.replace(guest.flavor, extra_specs=ENCRYPTED))
+    base = BaseImage.of(guest, base_path)
     source, there = (Host(tmp_path / name, kept) for name in ("source", "there"))
-    used = source.secrets.passphrases(one.uuid, KINDS, make=True)
-    source.disks.make(one, base, "hv1", 1, passphrases=used)
+    used = source.secrets.passphrases(guest.uuid, KINDS, make=True)
+    source.disks.make(guest, base, "hv1", 1, passphrases=used)
     for _ in range(2):  # rebuilds of which nobody knows what they have replaced
         kept.set_aside()
-        source.secrets.passphrases(one.uuid, KINDS, make=True)
-    disk = source.disks.folder(one.uuid) / "disk"
+        source.secrets.passphrases(guest.uuid, KINDS, make=True)
+    disk = source.disks.folder(guest.uuid) / "disk"
 
     def fetch(
         path: Path, export: DiskExport, file: ExportedFile, key: object, finish: Callable[[Path], None], _: Any
@@ -69,16 +69,16 @@ def test_a_guest_keeps_its_secrets_when_it_moves(tmp_path: Path, monkeypatch: py
         files=() if live else (exported,),
         base=base_path.name,
         based=True,
-        secrets=source.disks.secrets_in_use(one.uuid).marks,
+        secrets=source.disks.secrets_in_use(guest.uuid).marks,
     )
     moving = MovingDisks(there.disks)
     if live:
         described = LiveSource(xml="<domain/>", inactive_xml="", cpu_xml=None, sizes={"disk": 1 << 30}, export=export)
-        moving.make_targets(one, "hv2", 2, described, {"disk": "qcow2"}, KEY, base, lambda: None)
+        moving.make_targets(guest, "hv2", 2, described, {"disk": "qcow2"}, KEY, base, lambda: None)
     else:
-        moving.fetch(one, "hv2", 2, export, KEY, base, FileBounds(one, base), lambda: None)
-    assert read_with(there.disks.folder(one.uuid) / "disk", used[SecretKind.DISKS]).returncode == 0
-    assert there.secrets.passphrases(one.uuid, KINDS) == used
+        moving.fetch(guest, "hv2", 2, export, KEY, base, FileBounds(guest, base), lambda: None)
+    assert read_with(there.disks.folder(guest.uuid) / "disk", used[SecretKind.DISKS]).returncode == 0
+    assert there.secrets.passphrases(guest.uuid, KINDS) == used
 
 
 def test_an_unshelved_guest_opens_its_tpm(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_cloud_init_finds_host_name_key_user_data_and_all_else(
     drives.check()
     # cloud-init writes it there, as it does in a guest.
     injected = tmp_path / "motd"
-    one = msgspec.structs.replace(
+    guest = msgspec.structs.replace(
         BASIC,
         user_data=base64.b64encode(USER_DATA).decode(),
         key_name="mine",
@@ -139,7 +139,7 @@ def test_cloud_init_finds_host_name_key_user_data_and_all_else(
     file = GuestFile(path=str(injected), contents=base64.b64encode(b"hello").decode())
     data = GuestData(availability_zone="north", admin_password="s3cret", files=(file,))
     drive = tmp_path / "drive"
-    drives.write(drive, one, data)
+    drives.write(drive, guest, data)
     assert drive.stat().st_mode & 0o777 == 0o600
     unpack(drive, tmp_path / "state" / "seed" / "config_drive")
     command = [sys.executable, "-c", READ, modules, str(tmp_path / "state")]
@@ -151,7 +151,7 @@ def test_cloud_init_finds_host_name_key_user_data_and_all_else(
         "user_data": USER_DATA.decode("latin-1"),
         "vendor_data": {"motd": "welcome"},
         "vendor_data2": {"static": {"motd": "welcome"}},
-        "instance_id": one.uuid,
+        "instance_id": guest.uuid,
         "zone": "north",
         "password": "s3cret",
         "ec2": "i-0b8a5c5e",
@@ -184,10 +184,10 @@ def test_cloud_init_finds_host_name_key_user_data_and_all_else(
 
 def test_largest_user_data_and_odd_names_fit(tmp_path: Path) -> None:
     big = base64.b64encode(bytes(range(256)) * 192)[:65532].decode()
-    one = msgspec.structs.replace(BASIC, user_data=big, display_name="</name>\x00")
+    guest = msgspec.structs.replace(BASIC, user_data=big, display_name="</name>\x00")
     drives = ConfigDrives(configuration.load([], "test", files=[]))
     drive = tmp_path / "drive"
-    drives.write(drive, one, GuestData())
+    drives.write(drive, guest, GuestData())
     unpack_iso(drive, tmp_path / "files")
     assert (tmp_path / "files/openstack/latest/user_data").read_bytes() == base64.b64decode(big)
     assert drive.stat().st_size < 2 << 20
@@ -210,7 +210,7 @@ def test_cloud_init_finds_the_same_at_the_metadata_service(modules: str, tmp_pat
     vendor_data.write_text('{"motd": "welcome"}')
     conf = configuration.load([], "test", files=[])
     conf.set_override("vendordata_jsonfile_path", str(vendor_data), group="api")
-    one = msgspec.structs.replace(
+    guest = msgspec.structs.replace(
         BASIC,
         user_data=base64.b64encode(USER_DATA).decode(),
         key_name="mine",
@@ -221,7 +221,7 @@ def test_cloud_init_finds_the_same_at_the_metadata_service(modules: str, tmp_pat
     listening = socket.create_server(("127.0.0.1", 0))
     networks = FakeHostNetworks(lambda network_id: listening)
     networks.ensure(network_of(VIF, metadata=True))
-    running = service.local(conf, cast(ConductorApi, Conductor(one)), networks)
+    running = service.local(conf, cast(ConductorApi, Conductor(guest)), networks)
     running.start()
     try:
         command = [
@@ -242,7 +242,7 @@ def test_cloud_init_finds_the_same_at_the_metadata_service(modules: str, tmp_pat
         "user_data": USER_DATA.decode("latin-1"),
         "vendor_data": {"motd": "welcome"},
         "vendor_data2": {"static": {"motd": "welcome"}},
-        "instance_id": one.uuid,
+        "instance_id": guest.uuid,
         "zone": "north",
         "links": "tapaaaaaaaa-aa",
         "ec2": "i-0b8a5c5e",

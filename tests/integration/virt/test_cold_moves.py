@@ -60,19 +60,19 @@ class Side:
 @contextmanager
 def side(name: str, folder: Path, image: Path, **options: Any) -> Iterator[Side]:
     folder.mkdir(exist_ok=True)
-    made = Side(name, folder, image, **options)
+    new_side = Side(name, folder, image, **options)
     try:
-        yield made
+        yield new_side
     finally:
-        made.close()
+        new_side.close()
 
 
 @pytest.fixture
 def sides(tmp_path: Path, guest_image: Path) -> Iterator[tuple[Side, Side]]:
     """Each host has instances of its own."""
     with ExitStack() as stack:
-        one, two = (stack.enter_context(side(name, tmp_path / name, guest_image)) for name in ("hv1", "hv2"))
-        yield one, two
+        source, two = (stack.enter_context(side(name, tmp_path / name, guest_image)) for name in ("hv1", "hv2"))
+        yield source, two
 
 
 def move(guest: Instance, source: Side, dest: Side, attempt: int) -> DiskExport:
@@ -99,42 +99,42 @@ def boot(side: Side, guest: Instance, times: int) -> None:
 
 
 def test_a_guest_moves_and_returns_with_all_that_it_has_written(sides: tuple[Side, Side]) -> None:
-    one, two = sides
+    source, two = sides
     guest = instance(config_drive=True)
-    one.driver.prepare(guest, one.node, 1, one.image)
-    boot(one, guest, 1)
-    one.driver.power_off(guest.uuid)
-    swap = (one.disks(guest) / "disk.swap").read_bytes()
-    move(guest, one, two, 2)
+    source.driver.prepare(guest, source.node, 1, source.image)
+    boot(source, guest, 1)
+    source.driver.power_off(guest.uuid)
+    swap = (source.disks(guest) / "disk.swap").read_bytes()
+    move(guest, source, two, 2)
     assert (two.disks(guest) / "disk.swap").read_bytes() == swap
     boot(two, guest, 2)
-    one.driver.destroy(guest.uuid, RowHost(host="hv2"))
-    assert one.driver.domains() == ()
-    assert not one.disks(guest).exists()
+    source.driver.destroy(guest.uuid, RowHost(host="hv2"))
+    assert source.driver.domains() == ()
+    assert not source.disks(guest).exists()
     two.driver.power_off(guest.uuid)
-    move(guest, two, one, 3)
-    boot(one, guest, 3)
-    assert one.driver.domains()[0].attempt == 3
+    move(guest, two, source, 3)
+    boot(source, guest, 3)
+    assert source.driver.domains()[0].attempt == 3
 
 
 def test_a_source_serves_the_image_below_the_disk(sides: tuple[Side, Side], tmp_path: Path) -> None:
-    one, two = sides
+    source, two = sides
     guest, secret, fetched = instance(), key(), tmp_path / "fetched"
-    one.driver.prepare(guest, one.node, 1, one.image)
-    assert one.driver.export_disks(guest, MOVE, secret).images == ()
-    base = one.image.name
-    one.driver.require_movable(guest, images=(base,))
-    export = one.driver.export_disks(guest, MOVE, secret, images=(base,))
+    source.driver.prepare(guest, source.node, 1, source.image)
+    assert source.driver.export_disks(guest, MOVE, secret).images == ()
+    base = source.image.name
+    source.driver.require_movable(guest, images=(base,))
+    export = source.driver.export_disks(guest, MOVE, secret, images=(base,))
     (file,) = export.images
     files: set[str] = set()
     two.driver.fetch_image(
         fetched, export, file, secret, lambda: files.update(path.name for path in tmp_path.iterdir())
     )
-    assert fetched.read_bytes() == one.image.read_bytes()
+    assert fetched.read_bytes() == source.image.read_bytes()
     # The cache sweeps no part of a part.
     assert "fetched" in files
     assert not any(name.endswith(".part") for name in files)
-    one.driver.stop_export(MOVE)
+    source.driver.stop_export(MOVE)
 
 
 def small(side: Side, **more: Any) -> Instance:
@@ -156,11 +156,11 @@ def holds(side: Side, guest: Instance, byte: int) -> bool:
 
 
 def test_a_copy_that_is_cut_leaves_the_source_whole_and_continues(sides: tuple[Side, Side]) -> None:
-    one, two = sides
-    guest, secret = small(one), key()
-    write(one, guest, 7)
-    export = one.driver.export_disks(guest, MOVE, secret)
-    assert one.driver.export_disks(guest, MOVE, secret) == export
+    source, two = sides
+    guest, secret = small(source), key()
+    write(source, guest, 7)
+    export = source.driver.export_disks(guest, MOVE, secret)
+    assert source.driver.export_disks(guest, MOVE, secret) == export
 
     calls = []
 
@@ -180,45 +180,45 @@ def test_a_copy_that_is_cut_leaves_the_source_whole_and_continues(sides: tuple[S
     # The host of the row decides; here it is still the source.
     two.driver.destroy(guest.uuid, RowHost(host="hv1"))
     assert not two.disks(guest).exists()
-    assert holds(one, guest, 7)
+    assert holds(source, guest, 7)
 
 
 def test_only_the_key_of_the_move_opens_the_disks_and_only_for_reading(sides: tuple[Side, Side]) -> None:
-    one, two = sides
-    guest, secret = small(one), key()
-    export = one.driver.export_disks(guest, MOVE, secret)
+    source, two = sides
+    guest, secret = small(source), key()
+    export = source.driver.export_disks(guest, MOVE, secret)
     with pytest.raises(HypervisorError, match="TLS handshake failed"):
         two.driver.import_disks(guest, 2, export, key(), two.image, never)
     plain = ["qemu-img", "info", f"nbd://127.0.0.1:{export.port}/disk"]
     refused = subprocess.run(plain, capture_output=True, text=True)
     assert "TLS negotiation required" in refused.stderr
-    one.driver.stop_export(MOVE)
+    source.driver.stop_export(MOVE)
     with pytest.raises(HypervisorError, match="Connection refused"):
         two.driver.import_disks(guest, 2, export, secret, two.image, never)
 
 
 def test_no_guest_starts_on_disks_that_are_being_fetched(sides: tuple[Side, Side]) -> None:
-    one, _ = sides
-    guest, secret = small(one), key()
-    one.driver.export_disks(guest, MOVE, secret)
+    source, _ = sides
+    guest, secret = small(source), key()
+    source.driver.export_disks(guest, MOVE, secret)
     with pytest.raises(HypervisorError, match="lock"):
-        one.driver.power_on(guest)
-    one.driver.stop_export(MOVE)
-    assert one.driver.power_on(guest) is PowerState.RUNNING
+        source.driver.power_on(guest)
+    source.driver.stop_export(MOVE)
+    assert source.driver.power_on(guest) is PowerState.RUNNING
     with pytest.raises(GuestStateUnexpected, match="not off"):
-        one.driver.export_disks(guest, MOVE, secret)
+        source.driver.export_disks(guest, MOVE, secret)
 
 
 def test_a_resize_grows_the_disks_and_its_revert_returns_to_the_disks_of_the_source(sides: tuple[Side, Side]) -> None:
-    one, two = sides
-    guest, secret = small(one), key()
-    write(one, guest, 7)
+    source, two = sides
+    guest, secret = small(source), key()
+    write(source, guest, 7)
     large = msgspec.structs.replace(
         guest, flavor=Flavor(flavorid="2", name="large", vcpus=1, memory_mb=160, root_gb=2, swap=32, ephemeral_gb=1)
     )
-    export = one.driver.export_disks(guest, MOVE, secret)
+    export = source.driver.export_disks(guest, MOVE, secret)
     two.driver.import_disks(large, 2, export, secret, two.image, never, before=guest.flavor)
-    one.driver.stop_export(MOVE)
+    source.driver.stop_export(MOVE)
     two.driver.define_moved(large, two.node, 2)
     two.driver.define_moved(large, two.node, 2)
     folder = two.disks(guest)
@@ -227,39 +227,39 @@ def test_a_resize_grows_the_disks_and_its_revert_returns_to_the_disks_of_the_sou
     assert (folder / "disk.eph0").stat().st_size == 1 << 30
     write(two, guest, 9)
     two.driver.destroy(guest.uuid, RowHost(host="hv1"))
-    one.driver.define_moved(guest, one.node, 3)
-    assert one.driver.domains()[0].attempt == 3
-    assert holds(one, guest, 7)
+    source.driver.define_moved(guest, source.node, 3)
+    assert source.driver.domains()[0].attempt == 3
+    assert holds(source, guest, 7)
 
 
 def test_a_resize_on_the_same_host_keeps_the_disk(sides: tuple[Side, Side]) -> None:
-    one, _ = sides
-    guest = small(one)
-    write(one, guest, 7)
+    source, _ = sides
+    guest = small(source)
+    write(source, guest, 7)
     large = msgspec.structs.replace(
         guest, flavor=Flavor(flavorid="2", name="large", vcpus=1, memory_mb=160, root_gb=2, swap=0)
     )
-    one.driver.define_moved(large, one.node, 2)
-    assert virtual_size(one.disks(guest) / "disk", "qcow2") == 2 << 30
+    source.driver.define_moved(large, source.node, 2)
+    assert virtual_size(source.disks(guest) / "disk", "qcow2") == 2 << 30
     with pytest.raises(GuestIsNewer):
-        one.driver.define_moved(guest, one.node, 1)
-    assert holds(one, guest, 7)
+        source.driver.define_moved(guest, source.node, 1)
+    assert holds(source, guest, 7)
 
 
 def test_shared_disks_are_handed_over_and_not_copied(tmp_path: Path, guest_image: Path) -> None:
     (tmp_path / "shared").mkdir()
     with ExitStack() as stack:
-        one, two = (stack.enter_context(side(name, tmp_path / "shared", guest_image)) for name in ("hv1", "hv2"))
-        guest, secret = small(one), key()
-        inode = (one.disks(guest) / "disk").stat().st_ino
-        export = one.driver.export_disks(guest, MOVE, secret)
+        source, two = (stack.enter_context(side(name, tmp_path / "shared", guest_image)) for name in ("hv1", "hv2"))
+        guest, secret = small(source), key()
+        inode = (source.disks(guest) / "disk").stat().st_ino
+        export = source.driver.export_disks(guest, MOVE, secret)
         two.driver.import_disks(guest, 2, export, secret, two.image, never)
-        one.driver.stop_export(MOVE)
+        source.driver.stop_export(MOVE)
         two.driver.define_moved(guest, two.node, 2)
         assert (two.disks(guest) / "disk").stat().st_ino == inode
         with pytest.raises(DisksOfAnotherHost, match="now of host hv2"):
-            one.driver.power_on(guest)
-        one.driver.destroy(guest.uuid, RowHost(host="hv2"))
+            source.driver.power_on(guest)
+        source.driver.destroy(guest.uuid, RowHost(host="hv2"))
         assert two.driver.power_on(guest) is PowerState.RUNNING
 
 
@@ -270,37 +270,37 @@ def test_bug_memory_was_restored_over_the_disks_on_which_the_guest_had_gone_on(
     """On shared storage the source has its memory of before still, when the guest returns to it with newer disks."""
     (tmp_path / "shared").mkdir()
     with ExitStack() as stack:
-        one, two = (stack.enter_context(side(name, tmp_path / "shared", guest_image)) for name in ("hv1", "hv2"))
-        guest, secret = small(one), key()
-        one.driver.power_on(guest)
-        one.driver.suspend(guest.uuid)
-        export = one.driver.export_disks(guest, MOVE, secret)
+        source, two = (stack.enter_context(side(name, tmp_path / "shared", guest_image)) for name in ("hv1", "hv2"))
+        guest, secret = small(source), key()
+        source.driver.power_on(guest)
+        source.driver.suspend(guest.uuid)
+        export = source.driver.export_disks(guest, MOVE, secret)
         two.driver.import_disks(guest, 2, export, secret, two.image, never)
-        one.driver.stop_export(MOVE)
+        source.driver.stop_export(MOVE)
         two.driver.define_moved(guest, two.node, 2)
         two.driver.destroy(guest.uuid, RowHost(host="hv1"))
-        one.driver.define_moved(guest, one.node, 3, stayed_off=stayed_off)
-        assert one.driver.has_saved_memory(guest.uuid) is stayed_off
+        source.driver.define_moved(guest, source.node, 3, stayed_off=stayed_off)
+        assert source.driver.has_saved_memory(guest.uuid) is stayed_off
 
 
 def test_bug_copy_of_a_folder_counted_as_shared_storage(sides: tuple[Side, Side]) -> None:
     """Its owner record is the same, and its disk is an old one."""
-    one, two = sides
-    guest, secret = small(one), key()
-    one.driver.export_disks(guest, "an earlier one", secret)
-    one.driver.stop_export("an earlier one")
-    shutil.copytree(one.disks(guest), two.disks(guest))
-    write(one, guest, 9)
-    export = one.driver.export_disks(guest, MOVE, secret)
+    source, two = sides
+    guest, secret = small(source), key()
+    source.driver.export_disks(guest, "an earlier one", secret)
+    source.driver.stop_export("an earlier one")
+    shutil.copytree(source.disks(guest), two.disks(guest))
+    write(source, guest, 9)
+    export = source.driver.export_disks(guest, MOVE, secret)
     with pytest.raises(HypervisorError, match="of host hv1"):
         two.driver.import_disks(guest, 2, export, secret, two.image, never)
 
 
 def test_files_of_another_host_are_never_overwritten(sides: tuple[Side, Side]) -> None:
     """A folder with another owner record may be another instance's view of shared storage."""
-    one, two = sides
-    guest, secret = small(one), key()
-    export = one.driver.export_disks(guest, MOVE, secret)
+    source, two = sides
+    guest, secret = small(source), key()
+    export = source.driver.export_disks(guest, MOVE, secret)
     folder = two.disks(guest)
     folder.mkdir()
     (folder / "disk").write_bytes(b"unknown")
@@ -313,34 +313,34 @@ def test_files_of_another_host_are_never_overwritten(sides: tuple[Side, Side]) -
 
 
 def test_the_variables_of_uefi_firmware_move(sides: tuple[Side, Side]) -> None:
-    one, two = sides
-    guest = small(one, image=Image(id="i", disk_format="qcow2", properties={"hw_firmware_type": "uefi"}))
-    one.driver.power_on(guest)
-    one.driver.power_off(guest.uuid)
+    source, two = sides
+    guest = small(source, image=Image(id="i", disk_format="qcow2", properties={"hw_firmware_type": "uefi"}))
+    source.driver.power_on(guest)
+    source.driver.power_off(guest.uuid)
     name = f"qemu/nvram/instance-{guest.uuid}_VARS.fd"
-    variables = one.libvirtd.directory / "lib" / name
+    variables = source.libvirtd.directory / "lib" / name
     with variables.open("r+b") as file:
         file.seek(400_000)
         file.write(b"a boot entry of the guest")
-    move(guest, one, two, 2)
+    move(guest, source, two, 2)
     assert (two.libvirtd.directory / "lib" / name).read_bytes() == variables.read_bytes()
     assert two.driver.power_on(guest) is PowerState.RUNNING
 
 
 def test_saved_memory_moves_and_the_guest_goes_on_from_it(sides: tuple[Side, Side]) -> None:
-    one, two = sides
-    guest, secret = small(one), key()
-    boot(one, guest, 1)
-    one.driver.suspend(guest.uuid)
+    source, two = sides
+    guest, secret = small(source), key()
+    boot(source, guest, 1)
+    source.driver.suspend(guest.uuid)
     large = msgspec.structs.replace(guest, flavor=msgspec.structs.replace(guest.flavor, memory_mb=256))
-    export = one.driver.export_disks(guest, MOVE, secret)
+    export = source.driver.export_disks(guest, MOVE, secret)
     more_swap = msgspec.structs.replace(guest, flavor=msgspec.structs.replace(guest.flavor, swap=64))
     for changed in (large, more_swap):
         with pytest.raises(SavedMemoryKept):
             two.driver.import_disks(changed, 2, export, secret, two.image, never, before=guest.flavor)
         with pytest.raises(SavedMemoryKept):
-            one.driver.define_moved(changed, one.node, 2)
-    move(guest, one, two, 2)
+            source.driver.define_moved(changed, source.node, 2)
+    move(guest, source, two, 2)
     two.driver.define_moved(guest, two.node, 2)
     assert two.driver.has_saved_memory(guest.uuid)
     assert two.driver.resume(guest) is PowerState.RUNNING
@@ -351,10 +351,10 @@ def test_saved_memory_moves_and_the_guest_goes_on_from_it(sides: tuple[Side, Sid
     assert [path.name for path in two.disks(guest).glob("*.save*")] == []
     # The source has its own still, for a return to it.
     two.driver.destroy(guest.uuid, RowHost(host="hv1"))
-    one.driver.define_moved(guest, one.node, 3)
-    one.driver.resume(guest)
-    assert [domain.attempt for domain in one.driver.domains()] == [3]
-    assert console(one, guest).ask("echo awake") == "awake"
+    source.driver.define_moved(guest, source.node, 3)
+    source.driver.resume(guest)
+    assert [domain.attempt for domain in source.driver.domains()] == [3]
+    assert console(source, guest).ask("echo awake") == "awake"
 
 
 @pytest.mark.nightly("a move more")
@@ -364,14 +364,16 @@ def test_a_guest_moves_where_qemu_has_a_user_of_its_own(guest_image: Path) -> No
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="minova-moves-")))
         folder.chmod(0o755)
         image = Path(shutil.copy(guest_image, folder))
-        one, two = (stack.enter_context(side(name, folder / name, image, qemu_user=ACCOUNT)) for name in ("hv1", "hv2"))
-        for made in (one, two):
-            (made.folder / "instances").parent.chmod(0o755)
-        guest = small(one)
-        one.driver.power_on(guest)
-        one.driver.power_off(guest.uuid)
-        write(one, guest, 7)
-        move(guest, one, two, 2)
+        source, two = (
+            stack.enter_context(side(name, folder / name, image, qemu_user=ACCOUNT)) for name in ("hv1", "hv2")
+        )
+        for each_side in (source, two):
+            (each_side.folder / "instances").parent.chmod(0o755)
+        guest = small(source)
+        source.driver.power_on(guest)
+        source.driver.power_off(guest.uuid)
+        write(source, guest, 7)
+        move(guest, source, two, 2)
         assert two.driver.power_on(guest) is PowerState.RUNNING
         two.driver.power_off(guest.uuid)
         assert holds(two, guest, 7)

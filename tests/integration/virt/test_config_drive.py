@@ -73,33 +73,33 @@ def with_drive() -> Instance:
 def test_the_guest_sees_host_name_key_user_data_password_and_files(
     driver: ComputeDriver, guest_image: Path, tmp_path: Path
 ) -> None:
-    one = with_drive()
+    guest = with_drive()
     (node,) = driver.available_nodes()
-    driver.prepare(one, node, 1, guest_image, DATA)
-    drive = tmp_path / "instances" / one.uuid / "disk.config"
+    driver.prepare(guest, node, 1, guest_image, DATA)
+    drive = tmp_path / "instances" / guest.uuid / "disk.config"
     assert stat.S_IMODE(drive.stat().st_mode) == stat.S_IMODE(drive.with_name("disk").stat().st_mode)
     first = drive.read_bytes()
-    driver.prepare(one, node, 1, guest_image, DATA)  # a repeated build makes it anew
+    driver.prepare(guest, node, 1, guest_image, DATA)  # a repeated build makes it anew
     assert drive.read_bytes() != first  # by its random seed at least
     boots = 2 if driver._conf.config_drive_format == "iso9660" else 1  # type: ignore[attr-defined]  # it is there after a stop, too
     for number in range(1, boots + 1):
-        driver.power_on(one)
-        wait_for("READY", lambda: driver.console_output(one.uuid, None).count("MINOVA-GUEST READY") == number)  # noqa: B023
-        driver.power_off(one.uuid)
-    lines = driver.console_output(one.uuid, None).splitlines()
+        driver.power_on(guest)
+        wait_for("READY", lambda: driver.console_output(guest.uuid, None).count("MINOVA-GUEST READY") == number)  # noqa: B023
+        driver.power_off(guest.uuid)
+    lines = driver.console_output(guest.uuid, None).splitlines()
     assert sum("READY hostname=web.novalocal" in line for line in lines) == boots
-    assert sum(f"uuid={one.uuid}" in line for line in lines if "CONFIGDRIVE" in line) == boots
+    assert sum(f"uuid={guest.uuid}" in line for line in lines if "CONFIGDRIVE" in line) == boots
     assert sum("MINOVA-GUEST SAYS welcome" in line for line in lines) == boots
     assert any('"admin_pass":"seCret"' in line for line in lines)
     assert any(ED25519 in line for line in lines)
-    driver.destroy(one.uuid)
+    driver.destroy(guest.uuid)
     assert not drive.parent.exists()
 
 
 def test_a_guest_without_a_config_drive_has_none(driver: ComputeDriver, guest_image: Path, tmp_path: Path) -> None:
-    one = msgspec.structs.replace(with_drive(), config_drive=False)
-    driver.prepare(one, driver.available_nodes()[0], 1, guest_image, DATA)
-    assert not (tmp_path / "instances" / one.uuid / "disk.config").exists()
+    guest = msgspec.structs.replace(with_drive(), config_drive=False)
+    driver.prepare(guest, driver.available_nodes()[0], 1, guest_image, DATA)
+    assert not (tmp_path / "instances" / guest.uuid / "disk.config").exists()
 
 
 @pytest.mark.parametrize(("drive_format", "bus"), [("iso9660", "scsi"), ("vfat", None)])
@@ -109,12 +109,12 @@ def test_bug_a_kernel_for_clouds_saw_no_config_drive_on_q35(
     """The guest has Debian's kernel for clouds, which has no driver for a CD on SATA."""
     driver = load(tmp_path, libvirt_uri, drive_format, bus)
     image = Image(id="i", disk_format="qcow2", properties={"hw_machine_type": "q35"})
-    one = msgspec.structs.replace(with_drive(), image=image)
+    guest = msgspec.structs.replace(with_drive(), image=image)
     try:
-        driver.prepare(one, driver.available_nodes()[0], 1, guest_image, DATA)
-        driver.power_on(one)
-        wait_for("READY", lambda: "MINOVA-GUEST READY" in driver.console_output(one.uuid, None), timeout=240)
-        assert "MINOVA-GUEST READY hostname=web.novalocal" in driver.console_output(one.uuid, None)
+        driver.prepare(guest, driver.available_nodes()[0], 1, guest_image, DATA)
+        driver.power_on(guest)
+        wait_for("READY", lambda: "MINOVA-GUEST READY" in driver.console_output(guest.uuid, None), timeout=240)
+        assert "MINOVA-GUEST READY hostname=web.novalocal" in driver.console_output(guest.uuid, None)
     finally:
         remove_all(driver)
         driver.close()

@@ -82,8 +82,8 @@ class DebianGuest:
         connection = libvirt.open(self._uri)
         try:
             domain = connection.lookupByUUIDString(self._uuid)
-            asked = json.dumps({"execute": name, "arguments": arguments})
-            return dict(json.loads(libvirt_qemu.qemuAgentCommand(domain, asked, ANSWER, 0))["return"])
+            agent_command = json.dumps({"execute": name, "arguments": arguments})
+            return dict(json.loads(libvirt_qemu.qemuAgentCommand(domain, agent_command, ANSWER, 0))["return"])
         finally:
             connection.close()
 

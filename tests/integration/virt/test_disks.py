@@ -114,23 +114,23 @@ def test_ephemeral_and_swap_disks_are_formatted_and_thin(disks: Disks, base: Pat
 
 @pytest.mark.parametrize("is_cd", [True, False])
 def test_a_config_drive_stays_what_it_was_made_as(disks: Disks, base: Path, is_cd: bool) -> None:
-    one = msgspec.structs.replace(instance(), config_drive=True)
+    guest = msgspec.structs.replace(instance(), config_drive=True)
 
     def write(path: Path) -> None:
         path.write_bytes(b"drive")
 
     drive = WriteDrive(write, is_cd)
-    disks.make(one, BaseImage.of(one, base), "hv1", 1, drive)
-    assert names(disks, one) == ["console.log", "disk", "disk.config", "owner.json"]
-    assert (disks.folder(one.uuid) / "disk.config").read_bytes() == b"drive"
-    assert [(Path(disk.path).name, disk.is_cd) for disk in disks.plan(one)] == [
+    disks.make(guest, BaseImage.of(guest, base), "hv1", 1, drive)
+    assert names(disks, guest) == ["console.log", "disk", "disk.config", "owner.json"]
+    assert (disks.folder(guest.uuid) / "disk.config").read_bytes() == b"drive"
+    assert [(Path(disk.path).name, disk.is_cd) for disk in disks.plan(guest)] == [
         ("disk", False),
         ("disk.config", is_cd),
     ]
-    assert disks.plan(one, drive_is_cd=not is_cd)[1].is_cd is not is_cd
-    disks.make(one, BaseImage.of(one, base), "hv1", 1, drive)
-    disks.remove(one.uuid, "hv1", RowHost(host="hv1"))
-    assert not disks.folder(one.uuid).exists()
+    assert disks.plan(guest, drive_is_cd=not is_cd)[1].is_cd is not is_cd
+    disks.make(guest, BaseImage.of(guest, base), "hv1", 1, drive)
+    disks.remove(guest.uuid, "hv1", RowHost(host="hv1"))
+    assert not disks.folder(guest.uuid).exists()
 
 
 def test_making_them_again_makes_them_anew(disks: Disks, base: Path) -> None:
@@ -280,25 +280,25 @@ def test_several_ephemeral_disks_with_file_systems_of_their_own(disks: Disks, ba
         LocalDisk(size_mb=128, bus="scsi"),
         LocalDisk(size_mb=32, guest_format="swap"),
     )
-    one = msgspec.structs.replace(instance(ephemeral_gb=2, swap=64), system_metadata=to_metadata(division))
-    made(disks, one, base)
-    assert [(Path(disk.path).name, disk.bus) for disk in disks.plan(one)] == [
+    guest = msgspec.structs.replace(instance(ephemeral_gb=2, swap=64), system_metadata=to_metadata(division))
+    made(disks, guest, base)
+    assert [(Path(disk.path).name, disk.bus) for disk in disks.plan(guest)] == [
         ("disk", None),
         ("disk.eph0", None),
         ("disk.eph1", "scsi"),
         ("disk.swap", None),
     ]
-    sizes = {name: (disks.folder(one.uuid) / name).stat().st_size for name in ("disk.eph0", "disk.eph1", "disk.swap")}
+    sizes = {name: (disks.folder(guest.uuid) / name).stat().st_size for name in ("disk.eph0", "disk.eph1", "disk.swap")}
     assert sizes == {"disk.eph0": 64 * MB, "disk.eph1": 128 * MB, "disk.swap": 32 * MB}
     for name, kind in (("disk.eph0", "ext2"), ("disk.eph1", "ext4"), ("disk.swap", "swap")):
-        path = disks.folder(one.uuid) / name
+        path = disks.folder(guest.uuid) / name
         shown = subprocess.run(
             ["blkid", "-p", "-o", "export", path], capture_output=True, text=True, check=True, timeout=60
         )
         assert f"TYPE={kind}" in shown.stdout
         assert kind == "swap" or f"LABEL=ephemeral{name[-1]}" in shown.stdout
-    disks.remove(one.uuid, "hv1", RowHost(host="hv1"))
-    assert not disks.folder(one.uuid).exists()
+    disks.remove(guest.uuid, "hv1", RowHost(host="hv1"))
+    assert not disks.folder(guest.uuid).exists()
 
 
 @pytest.mark.parametrize("disk_format", ["qcow2", "raw"])
@@ -410,12 +410,12 @@ def test_bug_a_copy_of_an_image_was_not_encrypted(disks: Disks, tmp_path: Path) 
     content = random.Random(0).randbytes(MB)
     (tmp_path / "written").write_bytes(content + b"\0" * MB)
     qemu_img("convert", "-f", "raw", "-O", "qcow2", tmp_path / "written", tmp_path / "base")
-    one, passphrase = instance(), "0" * 64
-    flavor = msgspec.structs.replace(one.flavor, extra_specs={"hw:ephemeral_encryption": "true"})
-    one = msgspec.structs.replace(one, flavor=flavor)
-    image = BaseImage.of(one, tmp_path / "base")
-    disks.make(one, image, "hv1", 1, passphrases={SecretKind.DISKS: passphrase}, copies_image=True)
-    disk = disks.folder(one.uuid) / "disk"
+    guest, passphrase = instance(), "0" * 64
+    flavor = msgspec.structs.replace(guest.flavor, extra_specs={"hw:ephemeral_encryption": "true"})
+    guest = msgspec.structs.replace(guest, flavor=flavor)
+    image = BaseImage.of(guest, tmp_path / "base")
+    disks.make(guest, image, "hv1", 1, passphrases={SecretKind.DISKS: passphrase}, copies_image=True)
+    disk = disks.folder(guest.uuid) / "disk"
     assert disk_formats.is_encrypted(disk)
     assert content[:4096] not in disk.read_bytes()
     assert json.loads(qemu_img("info", "--output=json", disk))["virtual-size"] == GB

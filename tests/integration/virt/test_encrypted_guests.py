@@ -112,12 +112,12 @@ def test_a_tpm_keeps_its_state_until_a_rebuild(tmp_path: Path, libvirtd: Libvirt
         vm.driver.power_off(vm.instance.uuid)
 
         # A rebuild that gets no room or no secrets leaves the guest with its TPM.
-        huge, asked = tmp_path / "huge.qcow2", len(kept.asked)
+        huge, count_before = tmp_path / "huge.qcow2", len(kept.asked)
         subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(huge), "1P"], check=True)
         unsized = msgspec.structs.replace(vm.instance, flavor=flavor(WITH_TPM, root_gb=0))
         with pytest.raises(HardwareNotOffered):
             vm.driver.rebuild(unsized, huge)
-        assert len(kept.asked) == asked
+        assert len(kept.asked) == count_before
         kept.fault = ServiceUnavailable("no conductor")
         with pytest.raises(ServiceUnavailable):
             vm.driver.rebuild(vm.instance, guest_image)

@@ -44,8 +44,8 @@ def pair(make_pair: Callable[..., Pair]) -> Pair:
 def secrets_at(side: Side) -> list[str]:
     connection = libvirt.open(side.libvirtd.uri)
     try:
-        found: list[str] = connection.listSecrets()
-        return found
+        secret_ids: list[str] = connection.listSecrets()
+        return secret_ids
     finally:
         connection.close()
 

@@ -67,8 +67,8 @@ def remove_all(driver: ComputeDriver) -> None:
 
 def instance(**more: Any) -> Instance:
     image = Image(id="i", disk_format="qcow2")
-    known: dict[str, Any] = {"uuid": str(uuid.uuid4()), "display_name": HOSTILE, "flavor": NANO, "image": image}
-    return Instance(**known | more)
+    fields: dict[str, Any] = {"uuid": str(uuid.uuid4()), "display_name": HOSTILE, "flavor": NANO, "image": image}
+    return Instance(**fields | more)
 
 
 def prepared(driver: ComputeDriver, image: Path, attempt: int = 1) -> Instance:
@@ -82,36 +82,36 @@ def test_a_guest_boots_to_ready_and_leaves_nothing(driver: ComputeDriver, guest_
     driver.watch(lambda _, state: events.append(state))
     (node,) = driver.available_nodes()
     before = driver.host_view(node)
-    one = prepared(driver, guest_image)
-    assert driver.power_state(one.uuid) is PowerState.SHUTDOWN
-    assert driver.power_on(one) is PowerState.RUNNING
-    wait_for("READY", lambda: "MINOVA-GUEST READY" in driver.console_output(one.uuid, None))
-    assert len(driver.console_output(one.uuid, 2).splitlines()) == 2
+    guest = prepared(driver, guest_image)
+    assert driver.power_state(guest.uuid) is PowerState.SHUTDOWN
+    assert driver.power_on(guest) is PowerState.RUNNING
+    wait_for("READY", lambda: "MINOVA-GUEST READY" in driver.console_output(guest.uuid, None))
+    assert len(driver.console_output(guest.uuid, 2).splitlines()) == 2
     view = driver.host_view(node)
     assert [(domain.uuid, domain.attempt, domain.memory_mb) for domain in view.domains if domain.ours] == [
-        (one.uuid, 1, 128)
+        (guest.uuid, 1, 128)
     ]
     # The memory of a virtual machine may grow meanwhile.
     assert (view.hypervisor_type, view.vcpus) == ("QEMU", before.vcpus)
     assert 0 < view.memory_mb_used < view.memory_mb
     assert ("x86_64", "qemu", "hvm") in view.supported_instances
-    driver.destroy(one.uuid)
-    driver.destroy(one.uuid)
-    assert driver.power_state(one.uuid) is None
+    driver.destroy(guest.uuid)
+    driver.destroy(guest.uuid)
+    assert driver.power_state(guest.uuid) is None
     assert [path.name for path in (tmp_path / "instances").iterdir()] == [".hosts"]
     wait_for("the news", lambda: events[-1:] == [PowerState.SHUTDOWN])
     assert PowerState.RUNNING in events
 
 
 def test_a_later_attempt_replaces_what_an_earlier_one_left(driver: ComputeDriver, guest_image: Path) -> None:
-    one = prepared(driver, guest_image)
-    driver.power_on(one)
+    guest = prepared(driver, guest_image)
+    driver.power_on(guest)
     (node,) = driver.available_nodes()
-    driver.prepare(one, node, 1, guest_image)
-    assert driver.power_state(one.uuid) is PowerState.RUNNING
-    driver.prepare(one, node, 2, guest_image)
-    assert driver.power_state(one.uuid) is PowerState.SHUTDOWN
-    assert [domain.attempt for domain in driver.domains() if domain.uuid == one.uuid] == [2]
+    driver.prepare(guest, node, 1, guest_image)
+    assert driver.power_state(guest.uuid) is PowerState.RUNNING
+    driver.prepare(guest, node, 2, guest_image)
+    assert driver.power_state(guest.uuid) is PowerState.SHUTDOWN
+    assert [domain.attempt for domain in driver.domains() if domain.uuid == guest.uuid] == [2]
 
 
 def test_an_image_that_does_not_fit_leaves_no_domain(driver: ComputeDriver, tmp_path: Path) -> None:
@@ -127,11 +127,11 @@ def test_a_half_prepared_domain_tells_of_itself(
     driver: ComputeDriver, guest_image: Path, libvirt_uri: str, tmp_path: Path
 ) -> None:
     """A crash between the domain and its disks: a list of domains shows it, and all of it can be removed."""
-    one = prepared(driver, guest_image)
-    (tmp_path / "instances" / one.uuid / "disk").rename(tmp_path / "instances" / one.uuid / "disk.part")
+    guest = prepared(driver, guest_image)
+    (tmp_path / "instances" / guest.uuid / "disk").rename(tmp_path / "instances" / guest.uuid / "disk.part")
     again = load(tmp_path, libvirt_uri)
-    assert [domain.attempt for domain in again.domains() if domain.uuid == one.uuid] == [1]
-    again.destroy(one.uuid)
+    assert [domain.attempt for domain in again.domains() if domain.uuid == guest.uuid] == [1]
+    again.destroy(guest.uuid)
     assert [path.name for path in (tmp_path / "instances").iterdir()] == [".hosts"]
     again.close()
 
@@ -140,8 +140,8 @@ def test_libvirtd_dies_and_comes_back(mortal: Libvirtd, guest_image: Path, tmp_p
     driver = load(tmp_path, mortal.uri)
     events: list[tuple[str, PowerState]] = []
     driver.watch(lambda *news: events.append(news))
-    one = prepared(driver, guest_image)
-    driver.power_on(one)
+    guest = prepared(driver, guest_image)
+    driver.power_on(guest)
     (node,) = driver.available_nodes()
     mortal.kill()
     begun = time.monotonic()
@@ -149,10 +149,10 @@ def test_libvirtd_dies_and_comes_back(mortal: Libvirtd, guest_image: Path, tmp_p
         driver.available_nodes,
         driver.domains,
         lambda: driver.host_view(node),
-        lambda: driver.power_state(one.uuid),
-        lambda: driver.console_output(one.uuid, None),
-        lambda: driver.power_on(one),
-        lambda: driver.destroy(one.uuid),
+        lambda: driver.power_state(guest.uuid),
+        lambda: driver.console_output(guest.uuid, None),
+        lambda: driver.power_on(guest),
+        lambda: driver.destroy(guest.uuid),
     ):
         with pytest.raises(HypervisorUnavailable):
             ask()
@@ -161,11 +161,11 @@ def test_libvirtd_dies_and_comes_back(mortal: Libvirtd, guest_image: Path, tmp_p
     assert time.monotonic() - begun < 5
     mortal.start()
     events.clear()
-    assert driver.power_state(one.uuid) is PowerState.RUNNING
-    wait_for("what happened meanwhile", lambda: (one.uuid, PowerState.RUNNING) in events)
-    wait_for("READY", lambda: "MINOVA-GUEST READY" in driver.console_output(one.uuid, None))
-    driver.destroy(one.uuid)
-    wait_for("news over the new connection", lambda: (one.uuid, PowerState.SHUTDOWN) in events)
+    assert driver.power_state(guest.uuid) is PowerState.RUNNING
+    wait_for("what happened meanwhile", lambda: (guest.uuid, PowerState.RUNNING) in events)
+    wait_for("READY", lambda: "MINOVA-GUEST READY" in driver.console_output(guest.uuid, None))
+    driver.destroy(guest.uuid)
+    wait_for("news over the new connection", lambda: (guest.uuid, PowerState.SHUTDOWN) in events)
     driver.close()
 
 

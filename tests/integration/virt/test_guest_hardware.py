@@ -87,12 +87,12 @@ def guest(
 ) -> Iterator[Guest]:
     driver = load(folder, libvirtd.uri, **more)
     image = Image(id="i", disk_format="qcow2", properties=properties)
-    one = msgspec.structs.replace(instance(), image=image, flavor=flavor, system_metadata=to_metadata(DIVISION))
+    new_guest = msgspec.structs.replace(instance(), image=image, flavor=flavor, system_metadata=to_metadata(DIVISION))
     try:
-        driver.prepare(one, driver.available_nodes()[0], 1, file)
+        driver.prepare(new_guest, driver.available_nodes()[0], 1, file)
         if run:
-            driver.power_on(one)
-        yield Guest(driver, libvirtd, folder, one)
+            driver.power_on(new_guest)
+        yield Guest(driver, libvirtd, folder, new_guest)
     finally:
         remove_all(driver)
         driver.close()

@@ -23,9 +23,9 @@ FULL = "The guest stands still, because a disk of its host is full."
 def site(tmp_path: Path, guest_image: Path) -> Iterator[Site]:
     with (
         small_disk(tmp_path / "state" / "instances", 1100),
-        real_site(tmp_path, guest_image, options="[DEFAULT]\n") as made,
+        real_site(tmp_path, guest_image, options="[DEFAULT]\n") as new_site,
     ):
-        yield made
+        yield new_site
 
 
 class Ballast:
@@ -63,15 +63,15 @@ def write_much(site: Site, megabyte: int) -> None:
 
 def qemu_of(uuid: str) -> int:
     """Returns the process of the guest."""
-    found = []
+    process_ids = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
         if b"qemu" in words[0] and uuid.encode() in words:
-            found.append(int(folder.name))
-    (pid,) = found
+            process_ids.append(int(folder.name))
+    (pid,) = process_ids
     return pid
 
 

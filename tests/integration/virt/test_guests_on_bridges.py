@@ -61,28 +61,28 @@ def vif(number: int) -> Vif:
 def test_guest_on_a_flat_network_has_its_address_from_its_host(
     driver: ComputeDriver, server: Libvirtd, guest_image: Path
 ) -> None:
-    one, other = (
+    first, other = (
         instance(display_name=name, hostname=name, network_info=(vif(number),))
         for name, number in (("web", 50), ("db", 51))
     )
     networks = of_this_host("", server.proc_net, {"brlan"})
-    driver.prepare(one, driver.available_nodes()[0], 1, guest_image)
-    driver.power_on(one)
-    wait_for("its address", lambda: "MINOVA-GUEST DHCP eth0 192.0.2.50" in driver.console_output(one.uuid, None))
+    driver.prepare(first, driver.available_nodes()[0], 1, guest_image)
+    driver.power_on(first)
+    wait_for("its address", lambda: "MINOVA-GUEST DHCP eth0 192.0.2.50" in driver.console_output(first.uuid, None))
     driver.prepare(other, driver.available_nodes()[0], 1, guest_image)
     assert [host.address for host in networks.records()[NETWORK].hosts] == ["192.0.2.50", "192.0.2.51"]
     # A subnet that hosts no longer serve, and serve again.
-    assert one.network_info
-    (of_one,), (of_other,) = one.network_info, other.network_info
+    assert first.network_info
+    (of_one,), (of_other,) = first.network_info, other.network_info
     for serves in (False, True):
         subnets = tuple(msgspec.structs.replace(each, enable_dhcp=serves) for each in SUBNETS)
         now = {
             guest.uuid: (msgspec.structs.replace(each, subnets=subnets),)
-            for guest, each in ((one, of_one), (other, of_other))
+            for guest, each in ((first, of_one), (other, of_other))
         }
         driver.refresh_interfaces(now)
         assert (NETWORK in networks.records()) is serves
-    driver.destroy(one.uuid)
+    driver.destroy(first.uuid)
     assert [host.address for host in networks.records()[NETWORK].hosts] == ["192.0.2.51"]
     driver.destroy(other.uuid)
     assert NETWORK not in networks.records()

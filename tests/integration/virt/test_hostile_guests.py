@@ -71,15 +71,15 @@ def test_guest_that_writes_a_qcow2_header_into_its_disks(
 
 
 def test_formats_of_a_guest_of_an_older_release(driver: ComputeDriver, guest_image: Path, tmp_path: Path) -> None:
-    one = prepared(driver, guest_image)
-    folder = tmp_path / "instances" / one.uuid
-    wanted = written_formats(folder)
-    assert wanted == {"disk": "qcow2", "disk.swap": "raw"}
+    guest = prepared(driver, guest_image)
+    folder = tmp_path / "instances" / guest.uuid
+    formats = written_formats(folder)
+    assert formats == {"disk": "qcow2", "disk.swap": "raw"}
     for record in (None, {"host": "hv1", "attempt": 1}):
         (folder / OWNER).unlink() if record is None else (folder / OWNER).write_bytes(msgspec.json.encode(record))
         assert written_formats(folder) == {}
-        driver.own_disks([one.uuid])
-        assert written_formats(folder) == wanted
+        driver.own_disks([guest.uuid])
+        assert written_formats(folder) == formats
 
 
 def test_machine_type_that_the_host_offers_and_one_that_it_does_not(driver: ComputeDriver, guest_image: Path) -> None:

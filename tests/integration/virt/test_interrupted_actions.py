@@ -121,8 +121,8 @@ class Interrupted:
         command = [str(BIN / "minova-manage"), "--config-file", str(config), "placement", "audit", "--json"]
         done = preloaded.run(command)
         assert done.returncode == 0, done.stderr
-        found: list[Any] = json.loads(done.stdout)
-        return found
+        output: list[Any] = json.loads(done.stdout)
+        return output
 
     def run(self, name: str, interrupt: "Interrupt") -> None:
         row, site = ROWS[name], self.site

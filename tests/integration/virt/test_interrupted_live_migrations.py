@@ -39,8 +39,8 @@ def verdict(pair: Pair) -> MoveVerdict:
 
     def judged() -> MoveVerdict | None:
         reports = [side.driver.guest_side(pair.guest.uuid) for side in (pair.one, pair.two)]
-        found = resolve(ReportedSide(report=reports[0]), ReportedSide(report=reports[1]), new_attempt=pair.attempt)
-        return None if found is MoveVerdict.WAIT else found
+        decision = resolve(ReportedSide(report=reports[0]), ReportedSide(report=reports[1]), new_attempt=pair.attempt)
+        return None if decision is MoveVerdict.WAIT else decision
 
     decided = wait_for("a verdict", judged, 120)
     assert decided is not None

@@ -137,7 +137,7 @@ def test_a_guest_runs_once_after_a_kill_in_its_live_migration(
     for killed, phase in cells:
         life, move, started = guest.lives()[-1], begun(guest), time.monotonic()
         guest.cloud.cli("server", "migrate", "--live-migration", guest.uuid)
-        found = move.await_phase(phase, LIVE_PHASES)
+        reached_phase = move.await_phase(phase, LIVE_PHASES)
         if phase is MovePhase.MIGRATE:
             wait_for("the memory to be copied", lambda: guest.copied() > IN_THE_MIDDLE, 60)
         move.kill(killed)
@@ -145,7 +145,7 @@ def test_a_guest_runs_once_after_a_kill_in_its_live_migration(
             wait_for("the source to have given up", lambda: guest.cloud.phase(guest.uuid) != "migrate", 120)
             move.let_replies_through()
         state = move.end()
-        print(f"live | {killed} in {found} | {move.status()} | {time.monotonic() - started:.0f} s")
+        print(f"live | {killed} in {reached_phase} | {move.status()} | {time.monotonic() - started:.0f} s")
         assert state == "active", guest.cloud.deployment.logs()
         guest.require_counting_on(life)
         revive(move)
@@ -161,10 +161,10 @@ def test_a_guest_runs_once_after_a_kill_in_its_cold_migration(
     for killed, phase in cells:
         boots, move, started = guest.boots(), begun(guest), time.monotonic()
         guest.cloud.cli("server", "migrate", guest.uuid)
-        found = move.await_phase(phase, COLD_PHASES)
+        reached_phase = move.await_phase(phase, COLD_PHASES)
         move.kill(killed)
         state = move.end()
-        print(f"cold | {killed} in {found} | {move.status()} | {time.monotonic() - started:.0f} s")
+        print(f"cold | {killed} in {reached_phase} | {move.status()} | {time.monotonic() - started:.0f} s")
         assert state in {"active", "resized"}, guest.cloud.deployment.logs()
         revive(move)
         if state == "resized":
@@ -186,10 +186,10 @@ def test_a_guest_runs_once_after_a_kill_in_a_revert_or_a_confirmation(
         move, started = begun(guest), time.monotonic()
         cli("server", "migrate", "--wait", guest.uuid)
         cli("server", "resize", "revert", guest.uuid)
-        found = move.await_phase(phase, ("discard", "restore"))
+        reached_phase = move.await_phase(phase, ("discard", "restore"))
         move.kill(killed)
         assert move.end() == "active", guest.cloud.deployment.logs()
-        print(f"revert | {killed} in {found} | {time.monotonic() - started:.0f} s")
+        print(f"revert | {killed} in {reached_phase} | {time.monotonic() - started:.0f} s")
         assert guest.host == move.source.name
         revive(move)
         guest.require_only(guest.host)

@@ -56,17 +56,17 @@ def test_filters_and_networks_follow_the_guest(make_pair: Callable[..., Pair]) -
     port = vif(15)
     pair = make_pair(vifs=(port,))
     pair.boot()
-    wanted = {filter_name(port.port_id), network_name(port.network_id)}
-    assert wanted <= made_for_ports(pair.one)
+    names = {filter_name(port.port_id), network_name(port.network_id)}
+    assert names <= made_for_ports(pair.one)
     # Prepared only: a sweep in between leaves the filter that the guest will need, and the rollback leaves nothing.
     pair.prepare()
     pair.two.driver.refresh_interfaces({})
-    assert wanted <= made_for_ports(pair.two)
+    assert names <= made_for_ports(pair.two)
     pair.two.driver.destroy(pair.guest.uuid, RowHost(host=pair.one.name))
     assert not made_for_ports(pair.two)
     pair.migrate()
     pair.finish()
-    assert wanted <= made_for_ports(pair.two)
+    assert names <= made_for_ports(pair.two)
     assert not made_for_ports(pair.one)
     link = pair.two.libvirtd.network.run("ip", "-o", "link", "show", tap_name(port.port_id))
     assert " master " in link

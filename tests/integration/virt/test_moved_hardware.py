@@ -61,25 +61,25 @@ def test_a_new_guest_moves_with_its_kernel_and_its_addresses(tmp_path: Path, gue
     kernel, ramdisk, line = boot_files(cache, guest_image)
     properties = {"os_command_line": f"{line} {MARK}", "hw_machine_type": "pc"}
     image = Image(id="i", disk_format="qcow2", properties=properties, kernel=kernel, ramdisk=ramdisk)
-    made = (("kernel", kernel), ("ramdisk", ramdisk))
+    files_of_image = (("kernel", kernel), ("ramdisk", ramdisk))
     with ExitStack() as stack:
-        one, two = (stack.enter_context(side(name, tmp_path / name, base)) for name in ("hv1", "hv2"))
+        source, two = (stack.enter_context(side(name, tmp_path / name, base)) for name in ("hv1", "hv2"))
         guest = instance(image=image, config_drive=True)
-        one.driver.prepare(guest, one.node, 1, one.image)
+        source.driver.prepare(guest, source.node, 1, source.image)
         # What the report of the build carries.
-        chosen = one.driver.chosen_hardware([guest.uuid])[guest.uuid]
+        chosen = source.driver.chosen_hardware([guest.uuid])[guest.uuid]
         guest = msgspec.structs.replace(guest, system_metadata=chosen.recorded)
-        assert isinstance(one.driver, LibvirtDriver)
-        one.driver._disks.note_addresses(guest.uuid, lambda _: ADDRESSES)
-        one.driver.hard_reboot(guest)
-        one.driver.power_off(guest.uuid)
-        before = hardware(one, guest)
+        assert isinstance(source.driver, LibvirtDriver)
+        source.driver._disks.note_addresses(guest.uuid, lambda _: ADDRESSES)
+        source.driver.hard_reboot(guest)
+        source.driver.power_off(guest.uuid)
+        before = hardware(source, guest)
         assert before == (chosen.machine_type, f"{line} {MARK}", "0x1a")
         if boots:
-            require_seen(one, guest, 1)
-        move(guest, one, two, 2)
+            require_seen(source, guest, 1)
+        move(guest, source, two, 2)
         assert hardware(two, guest) == before
-        for name, boot_file in made:
+        for name, boot_file in files_of_image:
             assert (two.disks(guest) / name).stat().st_size == boot_file.size
         if boots:
             require_seen(two, guest, 2)
@@ -97,24 +97,24 @@ def test_bug_guest_with_a_kernel_could_not_be_served_once_it_was_off(guest_image
         kernel, ramdisk, _ = boot_files(cache, guest_image)
         digests = [str(each.os_hash_value) for each in (kernel, ramdisk)]
         guest = instance(image=Image(id="i", disk_format="qcow2", kernel=kernel, ramdisk=ramdisk))
-        one = stack.enter_context(side("hv1", folder / "hv1", base, qemu_user=ACCOUNT))
-        one.folder.chmod(0o755)
-        one.driver.prepare(guest, one.node, 1, one.image)
-        one.driver.power_on(guest)
-        one.driver.require_movable(guest, images=digests)
-        one.driver.power_off(guest.uuid)
-        kernel_file, secret = one.disks(guest) / "kernel", key()
+        source = stack.enter_context(side("hv1", folder / "hv1", base, qemu_user=ACCOUNT))
+        source.folder.chmod(0o755)
+        source.driver.prepare(guest, source.node, 1, source.image)
+        source.driver.power_on(guest)
+        source.driver.require_movable(guest, images=digests)
+        source.driver.power_off(guest.uuid)
+        kernel_file, secret = source.disks(guest) / "kernel", key()
         assert (kernel_file.stat().st_uid, kernel_file.stat().st_gid) == (0, 0)
-        assert one.driver.export_disks(guest, MOVE, secret).images == ()
-        export = one.driver.export_disks(guest, MOVE, secret, images=[*digests, base.name])
+        assert source.driver.export_disks(guest, MOVE, secret).images == ()
+        export = source.driver.export_disks(guest, MOVE, secret, images=[*digests, base.name])
         assert {file.name for file in export.images} == {*digests, base.name}
-        one.driver.fetch_image(folder / "fetched", export, export.images[-1], secret, never)
+        source.driver.fetch_image(folder / "fetched", export, export.images[-1], secret, never)
         assert (folder / "fetched").read_bytes() == (cache / digests[-1]).read_bytes()
         # A file that the program cannot read does not keep the disks from being served.
         stack.enter_context(pytest.MonkeyPatch.context()).setattr(Disks, "share_image_file", lambda *_: True)
         os.chown(kernel_file, 0, 0)
-        one.driver.stop_export(MOVE)
-        export = one.driver.export_disks(guest, MOVE, secret, images=digests)
+        source.driver.stop_export(MOVE)
+        export = source.driver.export_disks(guest, MOVE, secret, images=digests)
         assert export.port
         assert export.images == ()
-        one.driver.stop_export(MOVE)
+        source.driver.stop_export(MOVE)

@@ -36,20 +36,24 @@ def restore(cloud: MovingCloud, backup: Path, file: Path) -> None:
         services[name].start()
 
     def reported() -> recovery.RecoveryState | None:
-        found = recovery.find(cloud.database)
-        return found if found.row.safe_since is not None and found.things and not found.silent else None
+        findings_now = recovery.find(cloud.database)
+        return (
+            findings_now
+            if findings_now.row.safe_since is not None and findings_now.things and not findings_now.silent
+            else None
+        )
 
-    found = wait_for("safe mode and the reports of the hosts", reported, 240)
-    assert found is not None
-    recovery.end(cloud.database, found, (), left=["the move"], leave_rest=True)
+    findings = wait_for("safe mode and the reports of the hosts", reported, 240)
+    assert findings is not None
+    recovery.end(cloud.database, findings, (), left=["the move"], leave_rest=True)
     wait_for("the end of safe mode", lambda: "safe mode" not in cloud.cli("server", "list", check=False), 120)
 
 
 def message(guest: MovingGuest) -> str:
     """Of the newest action."""
     with guest.cloud.database.read() as session:
-        found = select(InstanceAction.message).where(InstanceAction.instance_uuid == guest.uuid)
-        return session.scalar(found.order_by(InstanceAction.id.desc()).limit(1)) or ""
+        messages = select(InstanceAction.message).where(InstanceAction.instance_uuid == guest.uuid)
+        return session.scalar(messages.order_by(InstanceAction.id.desc()).limit(1)) or ""
 
 
 def require_refused(guest: MovingGuest, host: str, *action: str) -> None:

@@ -185,10 +185,10 @@ def test_guests_get_their_addresses_and_reach_each_other_and_their_host(
     driver: ComputeDriver, server: Libvirtd, guest_image: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     front, back = guest(15, "front"), guest(16, "back")
-    consoles = {one.uuid: boot(driver, server, guest_image, one) for one in (front, back)}
-    for one, address in ((front, "10.77.1.15/24"), (back, "10.77.1.16/24")):
-        wait_for("READY", partial(is_ready, driver, one), 90)
-        assert f"MINOVA-GUEST DHCP eth0 {address}" in driver.console_output(one.uuid, None)
+    consoles = {each_guest.uuid: boot(driver, server, guest_image, each_guest) for each_guest in (front, back)}
+    for each_guest, address in ((front, "10.77.1.15/24"), (back, "10.77.1.16/24")):
+        wait_for("READY", partial(is_ready, driver, each_guest), 90)
+        assert f"MINOVA-GUEST DHCP eth0 {address}" in driver.console_output(each_guest.uuid, None)
     entries = [("fa:16:3e:00:00:0f", "10.77.1.15", "front"), ("fa:16:3e:00:00:10", "10.77.1.16", "back")]
     assert networks(server) == {network_name(NETWORK): entries}
     inside = consoles[front.uuid]
@@ -205,8 +205,10 @@ def test_guests_get_their_addresses_and_reach_each_other_and_their_host(
     local = driver._networks  # type: ignore[attr-defined]
     local.lost = Repair(partial(ports_on_host, server))
     vifs = {
-        one.uuid: tuple(msgspec.structs.replace(each, hostname=one.hostname) for each in one.network_info)
-        for one in (front, back)
+        each_guest.uuid: tuple(
+            msgspec.structs.replace(each, hostname=each_guest.hostname) for each in each_guest.network_info
+        )
+        for each_guest in (front, back)
     }
 
     def audit() -> None:

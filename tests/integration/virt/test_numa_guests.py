@@ -100,9 +100,9 @@ def test_the_kernel_keeps_the_threads_on_their_cpus_and_the_memory_in_large_page
     process = Path("/proc") / (libvirtd.directory / "run/qemu" / f"{domain.name()}.pid").read_text()
     allowed = {}
     for thread in (process / "task").iterdir():
-        found = ALLOWED.search((thread / "status").read_text())
-        assert found is not None
-        allowed[(thread / "comm").read_text().strip()] = found[1]
+        allowed_match = ALLOWED.search((thread / "status").read_text())
+        assert allowed_match is not None
+        allowed[(thread / "comm").read_text().strip()] = allowed_match[1]
     assert {name: cpus for name, cpus in allowed.items() if name.startswith("CPU ")} == {
         "CPU 0/TCG": "1",
         "CPU 1/TCG": "0",

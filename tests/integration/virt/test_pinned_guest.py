@@ -45,7 +45,7 @@ def figures(cloud: Cluster) -> dict[str, Any]:
             for inventory in session.scalars(select(models.Inventory))
             if inventory.used
         }
-        pages = sum(one["used"] for one in cell["mempages"] if one["size_kb"] == PAGE_KB)
+        pages = sum(page_pool["used"] for page_pool in cell["mempages"] if page_pool["size_kb"] == PAGE_KB)
         return {"pinned": cell["pinned_cpus"], "pages": pages, **used}
 
 

@@ -184,12 +184,12 @@ def test_guests_read_their_own_metadata_alone(pair: Pair) -> None:
 
 def test_forged_addresses_do_not_get_through(pair: Pair) -> None:
     """The other guest neither answers nor learns of them."""
-    inside, known = pair.inside_front, "cat /proc/net/arp | tr '\\n' ' '"
+    inside, neighbours = pair.inside_front, "cat /proc/net/arp | tr '\\n' ' '"
     assert pair.pings("10.77.3.16")
     inside.ask("ip addr add 10.77.3.99/24 dev eth0; echo done")
     assert not pair.pings("-I 10.77.3.99", "10.77.3.16")
     inside.ask("arping -U -c 2 -I eth0 -s 10.77.3.99 10.77.3.16 >/dev/null 2>&1; echo done")
-    assert "10.77.3.99" not in pair.inside_back.ask(known)
+    assert "10.77.3.99" not in pair.inside_back.ask(neighbours)
     # A pair of the port allows the address; security that is switched off allows all.
     pair.let_front(allowed_address_pairs=(AddressPair(ip_address="10.77.3.96/29"),))
     assert pair.pings("-I 10.77.3.99", "10.77.3.16")
@@ -200,7 +200,7 @@ def test_forged_addresses_do_not_get_through(pair: Pair) -> None:
     pair.let_front()
     inside.ask("ip addr del 10.77.3.99/24 dev eth0; ip link set eth0 address fa:16:3e:00:03:aa; echo done")
     assert not pair.pings("10.77.3.16")
-    assert "fa:16:3e:00:03:aa" not in pair.inside_back.ask(known)
+    assert "fa:16:3e:00:03:aa" not in pair.inside_back.ask(neighbours)
     inside.ask("ip link set eth0 address fa:16:3e:00:03:0f; echo done")
     assert pair.pings("10.77.3.16")
 
@@ -320,29 +320,29 @@ def test_interfaces_come_and_go_while_guests_run(pair: Pair) -> None:
         return names
 
     lease = "ip link set eth1 up; udhcpc -n -q -t 10 -T 2 -i eth1 -s /dhcp-event >/dev/null 2>&1; ip -o -4 addr show dev eth1"
-    for one, console, number in ((pair.front, pair.inside_front, 25), (pair.back, pair.inside_back, 26)):
+    for guest, console, number in ((pair.front, pair.inside_front, 25), (pair.back, pair.inside_back, 26)):
         for _ in range(2):
-            assert pair.driver.attach_interface(one, second(number)) is PowerState.RUNNING
+            assert pair.driver.attach_interface(guest, second(number)) is PowerState.RUNNING
         console.ask("for n in $(seq 50); do [ -e /sys/class/net/eth1 ] && break; sleep 0.2; done; echo there")
         assert console.ask("cat /sys/class/net/eth1/address") == f"fa:16:3e:00:03:{number:02x}"
         assert f"10.77.4.{number}/24" in console.ask(lease)
-        assert [each.mac_address for each in pair.driver.interfaces(one.uuid)][1:] == [second(number).mac_address]
+        assert [each.mac_address for each in pair.driver.interfaces(guest.uuid)][1:] == [second(number).mac_address]
     assert pair.pings("-I", "eth1", "10.77.4.26")
     assert network_name(other) in networks()
 
     # What changes of the port reaches the guest.
     first = pair.front.network_info
     changed = second(25, address=99, admin_state_up=False)
-    for wanted, link in ((changed, "0"), (msgspec.structs.replace(changed, admin_state_up=True), "1")):
-        assert pair.driver.refresh_interfaces({pair.front.uuid: (*first, wanted)}) == (pair.back.uuid,)
+    for port_state, link in ((changed, "0"), (msgspec.structs.replace(changed, admin_state_up=True), "1")):
+        assert pair.driver.refresh_interfaces({pair.front.uuid: (*first, port_state)}) == (pair.back.uuid,)
         wait_for(f"carrier {link}", lambda link=link: carrier() == link, 30)  # type: ignore[misc]
     assert "10.77.4.99/24" in pair.inside_front.ask(lease)
     assert pair.pings("-I", "eth1", "10.77.4.26")
 
-    for one, console, number in ((pair.front, pair.inside_front, 25), (pair.back, pair.inside_back, 26)):
+    for guest, console, number in ((pair.front, pair.inside_front, 25), (pair.back, pair.inside_back, 26)):
         for _ in range(2):
-            assert pair.driver.detach_interface(one.uuid, second(number), lambda: None) is PowerState.RUNNING
+            assert pair.driver.detach_interface(guest.uuid, second(number), lambda: None) is PowerState.RUNNING
         assert console.ask("[ -e /sys/class/net/eth1 ] && echo there || echo gone") == "gone"
-        assert len(pair.driver.interfaces(one.uuid)) == 1
+        assert len(pair.driver.interfaces(guest.uuid)) == 1
     assert network_name(other) not in networks()
     assert pair.pings("10.77.3.16"), "the first ones are as before"

@@ -39,8 +39,8 @@ def test_a_program_of_root_runs_as_nobody_with_limits_and_nothing_of_the_service
     # Tests of this kind run as root; the service of a distribution may be another user, who has nothing to lose.
     assert words.startswith(f"{NOBODY} {NOBODY} [] ")
     assert f"['{0:016x}', '{0:016x}', '1']" in words
-    found = (folder / "file").stat()
-    assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (0, 0, 0o600)
+    status = (folder / "file").stat()
+    assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (0, 0, 0o600)
 
 
 @pytest.mark.parametrize(

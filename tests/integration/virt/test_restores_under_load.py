@@ -53,26 +53,26 @@ class Load(threading.Thread):
 
 @contextmanager
 def load(cloud: MovingCloud) -> Iterator[Load]:
-    made = Load(cloud)
-    made.start()
+    new_load = Load(cloud)
+    new_load.start()
     try:
-        yield made
+        yield new_load
     finally:
-        made.stopping.set()
-        made.join(120)
+        new_load.stopping.set()
+        new_load.join(120)
 
 
 def processes(cloud: MovingCloud) -> dict[tuple[str, str], int]:
     """{(host, UUID): the number that libvirt has given to this run of the guest}."""
-    found: dict[tuple[str, str], int] = {}
+    counts: dict[tuple[str, str], int] = {}
     for name, host in cloud.hosts.items():
         connection = libvirt.open(host.libvirtd.uri)
         try:
             domains = connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_RUNNING)
-            found |= {(name, domain.UUIDString()): domain.ID() for domain in domains}
+            counts |= {(name, domain.UUIDString()): domain.ID() for domain in domains}
         finally:
             connection.close()
-    return found
+    return counts
 
 
 def disks(cloud: MovingCloud) -> set[Path]:
@@ -132,8 +132,8 @@ def postgresql() -> Iterator[PostgreSQL]:
 def cloud(
     tmp_path: Path, postgresql: PostgreSQL, fresh_rabbit_url: Callable[[], str], guest_image: Path
 ) -> Iterator[MovingCloud]:
-    with moving_cloud(tmp_path, fresh_rabbit_url(), postgresql.fresh_url(), guest_image) as made:
-        yield made
+    with moving_cloud(tmp_path, fresh_rabbit_url(), postgresql.fresh_url(), guest_image) as new_cloud:
+        yield new_cloud
 
 
 def url_of(cloud: MovingCloud) -> str:
@@ -145,14 +145,14 @@ def require_recovered(cloud: MovingCloud, guests: Guests, before: dict[tuple[str
 
     def reported() -> recovery.RecoveryState | None:
         with suppress(errors.ServiceUnavailable):
-            found = recovery.find(cloud.database)
-            known = {one.id for one in found.things}
+            findings = recovery.find(cloud.database)
+            guest_ids = {thing.id for thing in findings.things}
             if (
-                found.row.safe_since is not None
-                and not found.silent
-                and {guests.started.uuid, guests.made.uuid} <= known
+                findings.row.safe_since is not None
+                and not findings.silent
+                and {guests.started.uuid, guests.made.uuid} <= guest_ids
             ):
-                return found
+                return findings
         return None
 
     wait_for("safe mode and the reports of the hosts", reported, 300)

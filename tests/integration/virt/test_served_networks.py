@@ -101,14 +101,14 @@ def ask_once(place: VethGuest, kind: str, mac: str = MAC) -> dict[str, Any]:
 
 
 def routes_of(answer: dict[str, Any]) -> list[str]:
-    data, found = bytes.fromhex(answer["options"]["121"]), []
+    data, routes = bytes.fromhex(answer["options"]["121"]), []
     while data:
         width = data[0]
         count = (width + 7) // 8
         destination = socket.inet_ntoa(data[1 : 1 + count].ljust(4, b"\0"))
-        found.append(f"{destination}/{width} {socket.inet_ntoa(data[1 + count : 5 + count])}")
+        routes.append(f"{destination}/{width} {socket.inet_ntoa(data[1 + count : 5 + count])}")
         data = data[5 + count :]
-    return found
+    return routes
 
 
 def has_six(guest: VethGuest, address: str) -> bool:

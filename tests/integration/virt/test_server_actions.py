@@ -104,8 +104,8 @@ def real_site(
 def site(tmp_path: Path, guest_image: Path) -> Iterator[Site]:
     with real_site(
         tmp_path, guest_image, options="rescue_disk_delay = 1\n[DEFAULT]\nreclaim_instance_interval = 3600\n"
-    ) as made:
-        yield made
+    ) as new_site:
+        yield new_site
 
 
 # Of the kernel, made at each boot.

@@ -60,14 +60,14 @@ def copies(tmp_path: Path) -> Copies:
 
 @pytest.fixture
 def site(tmp_path: Path, guest_image: Path, copies: Copies) -> Iterator[Site]:
-    with real_site(tmp_path, guest_image, limit=copies.limit) as made:
-        yield made
+    with real_site(tmp_path, guest_image, limit=copies.limit) as new_site:
+        yield new_site
 
 
 def all_files(site: Site) -> set[str]:
     folder = site.standalone.folder / "state" / "instances"
-    made = {path.name for path in (folder / site.uuid).iterdir()} - {"console.log", "owner.json"}
-    return made | {path.name for path in folder.glob("snapshots/*/*")}
+    file_names = {path.name for path in (folder / site.uuid).iterdir()} - {"console.log", "owner.json"}
+    return file_names | {path.name for path in folder.glob("snapshots/*/*")}
 
 
 def test_an_image_of_a_guest_in_each_state_boots_and_has_its_files(site: Site) -> None:

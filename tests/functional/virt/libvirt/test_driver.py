@@ -490,17 +490,17 @@ def test_action_goes_on_while_a_commit_does(
 ) -> None:
     """Else it would end in the middle of a long one. One that has ended waits for it no longer."""
     driver, guest = running
-    aside, asked = Aside(driver, monkeypatch, guest), 0
+    aside, check_count = Aside(driver, monkeypatch, guest), 0
 
     def check() -> None:
-        nonlocal asked
-        asked += 1
+        nonlocal check_count
+        check_count += 1
         if aside.copied:
             raise ActionEnded
 
     with pytest.raises(ActionEnded):
         driver.snapshot(guest, tmp_path / "copy", check)
-    assert (asked, driver.open_snapshots()) == (2, (guest.uuid,))
+    assert (check_count, driver.open_snapshots()) == (2, (guest.uuid,))
 
 
 def test_diagnostics_are_what_libvirt_counts(driver: ComputeDriver) -> None:

@@ -42,14 +42,14 @@ class Guest:
 
 
 def test_long_commit_tells_that_it_goes_on_and_can_be_left(tmp_path: Path) -> None:
-    overlay, asked = tmp_path / UUID / OVERLAY, 0
+    overlay, check_count = tmp_path / UUID / OVERLAY, 0
     overlay.parent.mkdir()
     overlay.touch()
 
     def check() -> None:
-        nonlocal asked
-        asked += 1
-        if asked == 3:
+        nonlocal check_count
+        check_count += 1
+        if check_count == 3:
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
