@@ -26,14 +26,16 @@ def container() -> Iterator[str]:
     volumes = [f"--volume={HOST_FILES[0]}:{AUTHORITIES}:ro"]
     with tempfile.TemporaryDirectory(prefix="minova-image-", dir="/var/tmp") as name:
         folder = Path(name)
+        # A variable of `buildah build --env` does not reach the commands of the Containerfile.
+        (folder / "pip.conf").write_text(f"[global]\ncert = {AUTHORITIES}\n")
+        volumes.append(f"--volume={folder / 'pip.conf'}:/etc/pip.conf:ro")
         buildah = (*BUILDAH, f"--root={folder / 'storage'}", f"--runroot={folder / 'run'}")
         run("mmdebstrap", "--variant=apt", "bookworm", folder / "debian.tar")
         base = run(*buildah, "from", "scratch").strip()
         run(*buildah, "add", base, folder / "debian.tar", "/")
         run(*buildah, "commit", "--quiet", base, "localhost/debian")
         build = ("build", CHROOT, "--network=host", "--build-arg=BASE=localhost/debian", "--tag=minova", *volumes)
-        certificates = f"--env=PIP_CERT={AUTHORITIES}"
-        run(*buildah, *build, certificates, "--file", ROOT / "packaging/Containerfile", ROOT)
+        run(*buildah, *build, "--file", ROOT / "packaging/Containerfile", ROOT)
         container_id = run(*buildah, "from", "localhost/minova").strip()
         try:
             yield " ".join([*buildah, "run", CHROOT, container_id, "--"])

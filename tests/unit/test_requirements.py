@@ -1,5 +1,6 @@
 """tools/lock and tools/release-sbom: locked packages, and the list of them that goes with a release."""
 
+import configparser
 import json
 import subprocess
 import sys
@@ -167,3 +168,14 @@ def test_a_package_has_the_same_bounds_in_every_extra() -> None:
     for requirement in lock.declared((*lock.RUNTIME, "test")):
         bounds.setdefault(canonicalize_name(requirement.name), set()).add(str(requirement.specifier))
     assert {name: bounds_of_name for name, bounds_of_name in bounds.items() if len(bounds_of_name) > 1} == {}
+
+
+def test_bug_the_image_of_controllers_had_no_modules() -> None:
+    """setup.py, which names the packages, was not copied into its build."""
+    lines = (ROOT / "packaging" / "Containerfile").read_text().splitlines()
+    copied = {name for line in lines if line.startswith("COPY ") for name in line.split()[1:-1]}
+    wheel = configparser.ConfigParser()
+    wheel.read(ROOT / "setup.cfg")
+    data = {name.split("/")[0] for names in wheel["options.data_files"].values() for name in names.split()}
+    files = {"LICENSE", "README.md", "pyproject.toml", "setup.cfg", "setup.py"}
+    assert files | data | {"minova", "migrations", "requirements"} <= copied
