@@ -110,19 +110,19 @@ def _cut(kinds: Iterable[Any], components: Json, version: Version | None) -> Non
 
 def _structs(kinds: Iterable[Any]) -> Iterable[type]:
     """Returns the structs in these types."""
-    open_types, seen = [msgspec.inspect.type_info(kind) for kind in kinds], set[type]()
+    open_types, seen_types = [msgspec.inspect.type_info(kind) for kind in kinds], set[type]()
     while open_types:
         info = open_types.pop()
         if isinstance(info, msgspec.inspect.StructType):
-            if info.cls not in seen:
-                seen.add(info.cls)
+            if info.cls not in seen_types:
+                seen_types.add(info.cls)
                 open_types += [field.type for field in info.fields]
         else:
             open_types += getattr(info, "types", ())
             open_types += [
                 inner for name in ("item_type", "value_type") if (inner := getattr(info, name, None)) is not None
             ]
-    return seen
+    return seen_types
 
 
 def _operation(api: Api, route: Route, schemas: dict[int, Json], components: Json) -> Json:

@@ -62,8 +62,8 @@ class DaemonPool:
             while len(self._waiting) > self._idle:
                 self._waiting.pop()
             self._changed.notify_all()
-            left = min(max(0.0, until - time.monotonic()), threading.TIMEOUT_MAX)
-            self._changed.wait_for(lambda: not self._unfinished(), left)
+            seconds_left = min(max(0.0, until - time.monotonic()), threading.TIMEOUT_MAX)
+            self._changed.wait_for(lambda: not self._unfinished(), seconds_left)
             return self._unfinished()
 
     # The caller of these four holds the lock.

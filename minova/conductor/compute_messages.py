@@ -138,12 +138,14 @@ class UnsentMessages:
         """
         with self._lock:
             now = self._ticks()
-            due = frozenset(uuid for uuid, at in self._due.items() if at <= now)
-            for uuid in due:
+            due_uuids = frozenset(uuid for uuid, at in self._due.items() if at <= now)
+            for uuid in due_uuids:
                 del self._due[uuid]
             # Forget instances that are not tried any more.
-            self._failures = {uuid: count for uuid, count in self._failures.items() if uuid in self._due or uuid in due}
-            return due
+            self._failures = {
+                uuid: count for uuid, count in self._failures.items() if uuid in self._due or uuid in due_uuids
+            }
+            return due_uuids
 
 
 class ComputeClient:

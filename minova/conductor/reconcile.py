@@ -46,7 +46,7 @@ class Reconcile:
         hosts = self._liveness.hosts()
         hosts_by_loss = {HostLoss.ABSENT: hosts.absent, HostLoss.FENCED: hosts.fenced}
         with self._worker.db.read() as session:
-            due = list(tasks.due(session, self._worker.id, self._worker.now(), LIMIT))
+            due_tasks = list(tasks.due(session, self._worker.id, self._worker.now(), LIMIT))
             waiting = tasks.count_by_step(session, self._worker.id)
             on_lost_hosts = {
                 loss: tasks.on_hosts(session, self._worker.id, hosts, self._registry.steps_ended_by(loss), LIMIT)
@@ -62,8 +62,8 @@ class Reconcile:
         metrics.ACTIONS_WAITING.set(len(waiting_actions))
         for step in self._registry.steps:
             metrics.TASKS.labels(step.value).set(waiting.get(step.value, 0))
-        due_ids = {task.id for task in due}
-        self._registry.resume(due)
+        due_ids = {task.id for task in due_tasks}
+        self._registry.resume(due_tasks)
         for loss, some in on_lost_hosts.items():
             self._registry.expire([task for task in some if task.id not in due_ids], FAILURES[loss])
 

@@ -151,9 +151,9 @@ class Method(MethodMark, frozen=True, kw_only=True):
     def request(self, arguments: Mapping[str, Any]) -> Request:
         sent = self._given(arguments)
         version, what = self.since, self.name
-        given = {name: since for name, since in self.added.items() if name in sent}
-        given |= {path: since for path, since in self.fields.items() if _is_given(sent, path)}
-        for name, since in given.items():
+        since_by_name = {name: since for name, since in self.added.items() if name in sent}
+        since_by_name |= {path: since for path, since in self.fields.items() if _is_given(sent, path)}
+        for name, since in since_by_name.items():
             if numbers(since) > numbers(version):
                 version, what = since, f"{self.name}({name})"
         return Request(version, what, {self.encoded.get(name, name): value for name, value in sent.items()})

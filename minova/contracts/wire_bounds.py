@@ -22,10 +22,10 @@ MAX_FLOAT = 1e24
 def fault_of(arguments: Any) -> str | None:
     """Returns why these plain values are not accepted; None if they are. Does not recurse, because they may be nested deeply."""
     waiting: list[tuple[Any, int]] = [(arguments, 0)]
-    seen = characters = 0
+    value_count = characters = 0
     while waiting:
         value, depth = waiting.pop()
-        seen += 1
+        value_count += 1
         fault = _fault(value)
         if isinstance(value, str):
             characters += len(value)
@@ -34,7 +34,7 @@ def fault_of(arguments: Any) -> str | None:
         if fault is None and isinstance(value, dict | list | tuple):
             if depth >= MAX_DEPTH:
                 fault = f"it is nested deeper than {MAX_DEPTH} levels"
-            elif len(value) + len(waiting) + seen > MAX_VALUES:
+            elif len(value) + len(waiting) + value_count > MAX_VALUES:
                 fault = f"it has more than {MAX_VALUES} values"
             elif isinstance(value, dict):
                 waiting += ((part, depth + 1) for pair in value.items() for part in pair)

@@ -119,17 +119,17 @@ def chosen(
     Raises PciDeviceRequestFailed if there are too few devices.
     """
     free = [device for device in devices if device.status == AVAILABLE]
-    taken: dict[str, str | None] = {}
+    request_by_address: dict[str, str | None] = {}
     for request in requests:
         pools = pools_of(free)
         counts_left = {_kind(pool): pool.count for pool in pci_pools.consumed(pools, [request], cells)}
         for pool in pools:
             like = [device for device in free if _kind(pool_of(device)) == _kind(pool)]
             for device in like[: pool.count - counts_left.get(_kind(pool), 0)]:
-                taken[device.address] = request.request_id
+                request_by_address[device.address] = request.request_id
                 # Its relatives are no longer free for the next request.
                 free = [candidate for candidate in free if not related(candidate, device)]
-    return taken
+    return request_by_address
 
 
 def related(device: PciDevice, other: PciDevice) -> bool:

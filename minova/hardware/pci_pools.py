@@ -81,18 +81,18 @@ def _sorted(pools: Iterable[PciDevicePool]) -> Pools:
 
 def _without_devices(pools: Pools, matching: Pools, count: int) -> Pools:
     """Returns the pools without `count` devices of the matching pools, which are used up in their order."""
-    left = list(pools)
+    remaining = list(pools)
     for pool in matching:
-        taken = min(count, pool.count)
-        index = left.index(pool)
-        if taken < pool.count:
-            left[index] = msgspec.structs.replace(pool, count=pool.count - taken)
+        taken_count = min(count, pool.count)
+        index = remaining.index(pool)
+        if taken_count < pool.count:
+            remaining[index] = msgspec.structs.replace(pool, count=pool.count - taken_count)
         else:
-            del left[index]
-        count -= taken
+            del remaining[index]
+        count -= taken_count
         if not count:
             break
-    return tuple(left)
+    return tuple(remaining)
 
 
 Step = tuple[str, Callable[[Pools, InstancePCIRequest, "GuestCells | None"], Pools]]

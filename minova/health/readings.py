@@ -134,10 +134,10 @@ def _tasks(session: Session, db: Database) -> tuple[TaskReading, ...]:
     age = db.now() - func.coalesce(Task.begun_at, db.now())
     # No engine has the same expression for a count under a condition.
     overdue = select(Task.kind, Task.step, func.count()).where(Task.deadline < db.now()).group_by(Task.kind, Task.step)
-    late = {(kind, step): count for kind, step, count in session.execute(overdue)}
+    late_counts = {(kind, step): count for kind, step, count in session.execute(overdue)}
     query = select(Task.kind, Task.step, func.count(), func.max(age)).group_by(Task.kind, Task.step)
     return tuple(
-        TaskReading(kind, step, count, max(0.0, float(oldest)), late.get((kind, step), 0))
+        TaskReading(kind, step, count, max(0.0, float(oldest)), late_counts.get((kind, step), 0))
         for kind, step, count, oldest in session.execute(query.order_by(Task.kind, Task.step))
     )
 

@@ -28,8 +28,8 @@ GRACE = 1.0
 
 def _failure(text: str) -> str:
     """Returns this error as a server's answer has it on the wire."""
-    named = {"class": "NoAnswer", "module": "minova.errors"}
-    return json.dumps({**named, "message": text, "tail": [], "args": [text], "kwargs": {}})
+    error_class = {"class": "NoAnswer", "module": "minova.errors"}
+    return json.dumps({**error_class, "message": text, "tail": [], "args": [text], "kwargs": {}})
 
 
 class IncomingMessage(amqpdriver.AMQPIncomingMessage):  # type: ignore[misc]

@@ -109,8 +109,8 @@ def _counted(index: int, stats: Mapping[str, str | None]) -> Callable[[str], int
 
 def _instances(host: ScenarioHost) -> dict[str, Pairs]:
     """Returns the image properties of each instance."""
-    named = {**{name: {} for name in host.instances}, **host.instance_images}
-    return {uuid_of(name): pairs(properties) for name, properties in named.items()}
+    properties_by_name = {**{name: {} for name in host.instances}, **host.instance_images}
+    return {uuid_of(name): pairs(properties) for name, properties in properties_by_name.items()}
 
 
 def _address(index: int, text: str | None) -> str | None:

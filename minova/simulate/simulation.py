@@ -129,18 +129,18 @@ class SimulatedCloud:
         first filter if no host is left for it, unless all hosts are ignored.
         """
         preselection = ChainRun(self._table, self._rules._replace(filters=()))
-        left = preselection.candidates(spec)
+        remaining = preselection.candidates(spec)
         all_ignored = any(step.name == "ignore_hosts" and not step.after.any() for step in preselection.steps)
         answer: list[Any] = []
         filter_steps = iter(steps[len(preselection.steps) :])
         for host_filter in () if all_ignored or skips_filters(spec) else self._settings.filters:
-            if left.any() and host_filter.applies_to(spec):
+            if remaining.any() and host_filter.applies_to(spec):
                 step = next(filter_steps, None)
                 if step is None:
                     break
-                left = step.after
-            answer.append([host_filter.name, self._hosts(left)])
-            if not left.any():
+                remaining = step.after
+            answer.append([host_filter.name, self._hosts(remaining)])
+            if not remaining.any():
                 break
         return answer
 

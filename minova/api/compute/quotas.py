@@ -250,11 +250,11 @@ def _shown_class(call: Call, limits: Mapping[str, int]) -> dict[str, int]:
 def _new_limits(body: NewComputeLimits) -> dict[str, int]:
     """Raises BadRequest if a string holds a number that is too large."""
     body_limits = {name: getattr(body, name) for name in NewComputeLimits.__struct_fields__}
-    given = {name: int(value) for name, value in body_limits.items() if value is not msgspec.UNSET}
-    for name, value in given.items():
+    new_limits = {name: int(value) for name, value in body_limits.items() if value is not msgspec.UNSET}
+    for name, value in new_limits.items():
         if not UNLIMITED <= value <= 0x7FFFFFFF:
             raise errors.BadRequest(f"Quota limit for {name} must be from -1 to 2147483647, and is {value}.")
-    return given
+    return new_limits
 
 
 ROUTES: tuple[Route, ...] = (

@@ -78,7 +78,7 @@ def list_images(api: ImageApiCollaborators, call: Call) -> dict[str, Any]:
                 statuses=any_of(query.status),
             )
             matches = matcher(call)
-            page = [seen.image for seen in islice((row for row in rows if matches(row)), size + 1)]
+            page = [matching_row.image for matching_row in islice((row for row in rows if matches(row)), size + 1)]
         except LookupError:
             raise errors.BadRequest(f"marker {query.marker} could not be found") from None
     answer: dict[str, Any] = {

@@ -96,7 +96,7 @@ class BuiltInProxy:
         matches = matcher(msgspec.structs.replace(call, query=query), filters.others)
         with self._api.db.read() as session:
             try:
-                seen = images.images(
+                rows = images.images(
                     session,
                     order(query),
                     marker,
@@ -107,7 +107,7 @@ class BuiltInProxy:
                 )
                 allowed = (
                     seen_image
-                    for seen_image in seen
+                    for seen_image in rows
                     if matches(seen_image) and call.permits("get_image", target_of(call, seen_image))
                 )
                 return [seen_image.image for seen_image in islice(allowed, limit)]

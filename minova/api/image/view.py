@@ -24,8 +24,8 @@ def is_visible(seen: ImageWithMembership, call: Call) -> bool:
 
 def find_visible(session: Session, image_id: str, call: Call) -> ImageWithMembership | None:
     """Returns None also if the caller may not see the image."""
-    seen = images.seen(session, image_id, call.ctx.project_id)
-    return seen if seen is not None and is_visible(seen, call) else None
+    row = images.seen(session, image_id, call.ctx.project_id)
+    return row if row is not None and is_visible(row, call) else None
 
 
 class ImageAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,8 +74,8 @@ class BuiltInImages:
     """Uses the Image API in this process."""
 
     def visible(self, session: Session, image_id: str, call: Call) -> Image | None:
-        seen = find_visible(session, image_id, call)
-        return None if seen is None else seen.image
+        row = find_visible(session, image_id, call)
+        return None if row is None else row.image
 
     def announce(self, call: Call, image: Image) -> Image:
         """Returns the image unchanged: the conductor's record is all that it needs."""

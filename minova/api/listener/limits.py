@@ -104,7 +104,7 @@ class Admission:
             make_room = functools.partial(self._make_room, lambda lease: lease.address == counted)
             bounds.append((of_address, limits.connections_per_address, make_room))
         # The narrowest bound first: the connection that it closes counts in the wider ones as well.
-        full = next((make_room for taken, most, make_room in reversed(bounds) if taken >= most), None)
+        full = next((make_room for taken_count, most, make_room in reversed(bounds) if taken_count >= most), None)
         if full is not None and not full():
             return None
         lease = Lease(self, counted, network)

@@ -94,7 +94,7 @@ def filters_of(query: Any, **more: Any) -> dict[str, Sequence[Any]]:
 
     `more`: filters of one kind of resource; empty ones are left out.
     """
-    given: dict[str, Any] = {
+    values_by_column: dict[str, Any] = {
         "uuid": query.id,
         "name": getattr(query, "name", ()),
         "description": query.description,
@@ -104,7 +104,7 @@ def filters_of(query: Any, **more: Any) -> dict[str, Sequence[Any]]:
         **more,
     }
     filters: dict[str, Sequence[Any]] = {}
-    for column, values in given.items():
+    for column, values in values_by_column.items():
         if values is None or values == ():
             continue
         filters[column] = values if isinstance(values, tuple) else (values,)

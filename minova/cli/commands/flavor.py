@@ -52,8 +52,8 @@ class FlavorCreate(ShowOne):
             "swap": parsed_args.swap,
             "os-flavor-access:is_public": not parsed_args.private,
         }
-        given = {"description": parsed_args.description, "rxtx_factor": parsed_args.rxtx_factor}
-        flavor |= {key: value for key, value in given.items() if value is not None}
+        options = {"description": parsed_args.description, "rxtx_factor": parsed_args.rxtx_factor}
+        flavor |= {key: value for key, value in options.items() if value is not None}
         if parsed_args.property:
             # An extension of minova: OpenStack sets them by a second request, which may fail and leave a flavor without
             # them.

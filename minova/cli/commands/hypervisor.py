@@ -100,14 +100,14 @@ class HypervisorShow(ShowOne):
         overview = self.client.get(f"{HYPERVISORS}/{hypervisor['id']}/overview")["overview"]
         service = hypervisor.get("service") or {}
         ratios = overview["allocation_ratios"]
-        shown = {key: hypervisor.get(key) for key in FIELDS}
-        shown |= _bars(hypervisor, ratios, self.app.stdout)
-        shown["service_host"] = service.get("host")
+        fields = {key: hypervisor.get(key) for key in FIELDS}
+        fields |= _bars(hypervisor, ratios, self.app.stdout)
+        fields["service_host"] = service.get("host")
         if service.get("disabled_reason"):
-            shown["disabled_reason"] = service["disabled_reason"]
-        shown["allocation_ratios"] = KeyValues(ratios)
-        shown["cpu_info"] = KeyValues(_cpu_info(hypervisor.get("cpu_info")))
-        return self.dict2columns(shown | _contents(overview))
+            fields["disabled_reason"] = service["disabled_reason"]
+        fields["allocation_ratios"] = KeyValues(ratios)
+        fields["cpu_info"] = KeyValues(_cpu_info(hypervisor.get("cpu_info")))
+        return self.dict2columns(fields | _contents(overview))
 
 
 class HypervisorStats(ShowOne):
@@ -115,16 +115,16 @@ class HypervisorStats(ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         statistics = self.client.get(f"{HYPERVISORS}/statistics")["hypervisor_statistics"]
-        shown = {key: statistics.get(key) for key in STATISTICS}
-        shown |= _bars(statistics, {}, self.app.stdout)
+        fields = {key: statistics.get(key) for key in STATISTICS}
+        fields |= _bars(statistics, {}, self.app.stdout)
         every = list(self.client.pages(HYPERVISORS, "hypervisors"))
         for name, field, value in (
             ("up", "state", "up"),
             ("down", "state", "down"),
             ("disabled", "status", "disabled"),
         ):
-            shown[name] = sum(hypervisor.get(field) == value for hypervisor in every)
-        return self.dict2columns(shown)
+            fields[name] = sum(hypervisor.get(field) == value for hypervisor in every)
+        return self.dict2columns(fields)
 
 
 class HypervisorAudit(ShowOne):

@@ -246,7 +246,7 @@ class ImageCreate(ShowOne):
 
     @staticmethod
     def _record(parsed_args: argparse.Namespace, owner: str | None) -> Json:
-        given = {"id": parsed_args.id, "owner": owner, "tags": parsed_args.tag}
+        options = {"id": parsed_args.id, "owner": owner, "tags": parsed_args.tag}
         return {
             "name": parsed_args.name,
             "disk_format": parsed_args.disk_format,
@@ -254,7 +254,7 @@ class ImageCreate(ShowOne):
             "min_disk": parsed_args.min_disk,
             "min_ram": parsed_args.min_ram,
             **flags_of(parsed_args),
-            **{key: value for key, value in given.items() if value},
+            **{key: value for key, value in options.items() if value},
             **dict(parsed_args.property),
         }
 

@@ -68,14 +68,14 @@ class QuotaList(Lister):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
-        given = parsed_args.project
+        project_name = parsed_args.project
         rows: list[tuple[Any, ...]]
         if parsed_args.network:
-            project = self.client.owner("project", given) if given else self.client.own_project()
+            project = self.client.owner("project", project_name) if project_name else self.client.own_project()
             quota = self.client.get(f"{NETWORK_QUOTAS}/{part(project)}/details")["quota"]
             rows = [(name, row["used"], row["limit"]) for name, row in sorted(quota.items())]
-        elif given:
-            project = self.client.owner("project", given)
+        elif project_name:
+            project = self.client.owner("project", project_name)
             quota_set = self.client.get(f"{QUOTAS}/{part(project)}/detail")["quota_set"]
             rows = [(name, row["in_use"], row["limit"]) for name, row in sorted(quota_set.items()) if name != "id"]
         else:
@@ -106,19 +106,19 @@ class QuotaShow(ShowOne):
         if parsed_args.default:
             paths = (f"{QUOTAS}/default/defaults", f"{NETWORK_QUOTAS}/{part(self.client.own_project())}/default")
         else:
-            given = parsed_args.project
-            project = part(self.client.owner("project", given) if given else self.client.own_project())
+            project_name = parsed_args.project
+            project = part(self.client.owner("project", project_name) if project_name else self.client.own_project())
             paths = (f"{QUOTAS}/{project}", f"{NETWORK_QUOTAS}/{project}")
         if parsed_args.usage:
             paths = (f"{paths[0]}/detail", f"{paths[1]}/details")
-        shown: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         if not parsed_args.network:
-            shown |= self.client.get(paths[0])["quota_set"]
+            values |= self.client.get(paths[0])["quota_set"]
         if not parsed_args.compute:
             limits = self.client.get(paths[1])["quota"]
-            shown |= {option: limits[name] for option, (name, _) in NETWORK_LIMITS.items() if name in limits}
+            values |= {option: limits[name] for option, (name, _) in NETWORK_LIMITS.items() if name in limits}
         return self.dict2columns(
-            {name: KeyValues(value) if isinstance(value, dict) else value for name, value in shown.items()}
+            {name: KeyValues(value) if isinstance(value, dict) else value for name, value in values.items()}
         )
 
 

@@ -140,7 +140,7 @@ class EachName(Names):
 
 def fields(server: Json, names: Names) -> dict[str, Any]:
     """Returns all fields of one server, in the order of `show`, with the names of OpenStack's client."""
-    shown: dict[str, Any] = {
+    fields_of_server: dict[str, Any] = {
         "id": server["id"],
         "name": server.get("name"),
         "status": server.get("status"),
@@ -159,20 +159,20 @@ def fields(server: Json, names: Names) -> dict[str, Any]:
         "updated": server.get("updated"),
     }
     hostname = server.get("OS-EXT-SRV-ATTR:hostname")
-    given = {
+    optional_fields = {
         "description": server.get("description"),
         "hostname": hostname,
         "locked": server.get("locked"),
         "locked_reason": server.get("locked_reason"),
     }
-    shown |= {name: value for name, value in given.items() if value is not None}
+    fields_of_server |= {name: value for name, value in optional_fields.items() if value is not None}
     if "tags" in server:
-        shown["tags"] = Words(server["tags"])
+        fields_of_server["tags"] = Words(server["tags"])
     if server.get("status") in WITH_PROGRESS and "progress" in server:
-        shown["progress"] = server["progress"]
+        fields_of_server["progress"] = server["progress"]
     if server.get("fault"):
-        shown["fault"] = ServerFault(server["fault"])
-    return shown
+        fields_of_server["fault"] = ServerFault(server["fault"])
+    return fields_of_server
 
 
 class ServerFault(KeyValues):

@@ -100,8 +100,8 @@ def _longest_line(text: str) -> int:
 
 def _cell_text(cell: Any) -> Any:
     """Returns what a person sees of a value. Other users have named some of it, with characters that could act on the terminal."""
-    shown = cell.human_readable() if isinstance(cell, FormattableColumn) else cell
-    return printable_lines(shown) if isinstance(shown, str) else shown
+    readable = cell.human_readable() if isinstance(cell, FormattableColumn) else cell
+    return printable_lines(readable) if isinstance(readable, str) else readable
 
 
 def _wrapped(cell: Any, width: int) -> Any:

@@ -97,7 +97,7 @@ def audit_node(
     """Audit one node. `new_uuid` becomes the node's uuid if it has no row yet; `overhead` returns what the hypervisor
     adds to a flavor. `records`, `left_disks`: see `orphans_of`.
     """
-    held = [
+    tracked_instances = [
         TrackedInstance(
             instance=instance, usage=usage.usage_of(instance.flavor, overhead(instance.flavor), instance.numa_topology)
         )
@@ -106,7 +106,9 @@ def audit_node(
     ]
     moved = {instance.uuid: instance for instance in inputs.moved}
     sides = sides_held(inputs.migrations, moved, settings.host, view.hypervisor_hostname)
-    expected = {tracked.instance.uuid for tracked in held} | {message.instance.uuid for message in inputs.attempts}
+    expected = {tracked.instance.uuid for tracked in tracked_instances} | {
+        message.instance.uuid for message in inputs.attempts
+    }
     expected |= {side.migration.instance_uuid for side in sides.values()}
     orphans = orphans_of(view.domains, expected, records, left_disks)
     recorded_devices = inputs.node.pci_devices if inputs.node is not None else ()
@@ -117,18 +119,18 @@ def audit_node(
     node = node_usage.with_devices(bare, devices)
     opened = node_usage.NodeUsage(node=node, reserved=settings.reserved)
     opened, pinned_twice = _add_all(
-        opened, held, [node_usage.tracked_migration(side, overhead) for side in sides.values()]
+        opened, tracked_instances, [node_usage.tracked_migration(side, overhead) for side in sides.values()]
     )
     opened, held_twice = _with_orphans(opened, orphans, records)
     # A guest that is newer than its row is in the state of its row's future.
-    settled = [tracked.instance for tracked in held if tracked.instance.uuid not in inputs.newer]
+    settled = [tracked.instance for tracked in tracked_instances if tracked.instance.uuid not in inputs.newer]
     return AuditResult(
         node_usage=opened,
         conflicts=(
             *pinned_twice,
             *held_twice,
             *inputs.conflicts,
-            *oversized((tracked.instance for tracked in held), view.domains),
+            *oversized((tracked.instance for tracked in tracked_instances), view.domains),
         ),
         restored=inputs.restored,
         inventories=inventories_of(view, opened.node, settings.reserved, settings.ratios),

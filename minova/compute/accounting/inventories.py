@@ -20,13 +20,13 @@ def require_capacity(view: AvailableResources, reserved: ReservedResources) -> N
     """Raises InvalidConfiguration if more is reserved than the node has: the node could take no guest, and nothing
     would say why.
     """
-    for option, kept, total in (
+    for option, amount, total in (
         ("reserved_host_memory_mb", reserved.memory_mb, view.memory_mb),
         ("reserved_host_disk_mb", reserved.disk_gb * 1024, view.local_gb * 1024),
         ("reserved_host_cpus", reserved.vcpus, view.vcpus),
     ):
-        if kept > total:
-            raise InvalidConfiguration(f"[DEFAULT] {option} = {kept}: node {view.hypervisor_hostname} has {total}")
+        if amount > total:
+            raise InvalidConfiguration(f"[DEFAULT] {option} = {amount}: node {view.hypervisor_hostname} has {total}")
 
 
 class ConfiguredRatios(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,12 +80,12 @@ def inventories_of(
         Inventory(
             resource_class=name,
             total=total,
-            reserved=min(kept, total),
+            reserved=min(reserved_amount, total),
             max_unit=total,
             allocation_ratio=ratio,
             keeps_ratio=keeps,
             children=tuple(sorted(view.gpus.items())) if name == "VGPU" else (),
         )
-        for name, total, kept, ratio, keeps in offered
+        for name, total, reserved_amount, ratio, keeps in offered
         if total > 0
     )

@@ -81,8 +81,8 @@ def side_of(migration: Migration, here: bool, host: str, node: str) -> Migration
     new = MigrationSide(migration=migration, flavor=migration.new_flavor, numa_topology=migration.new_numa_topology)
     old = MigrationSide(migration=migration, flavor=migration.old_flavor, numa_topology=migration.old_numa_topology)
     if incoming and outgoing:
-        held, other = (old, new) if migration.switched else (new, old)
-        return msgspec.structs.replace(held, beside=other.flavor) if migration.counts_larger else held
+        counted, other = (old, new) if migration.switched else (new, old)
+        return msgspec.structs.replace(counted, beside=other.flavor) if migration.counts_larger else counted
     if here:
         return None
     return new if incoming else old if outgoing else None

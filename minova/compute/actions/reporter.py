@@ -21,29 +21,29 @@ class ActionReporter:
         self._conductor = conductor
 
     def begin(self, ctx: RequestContext, instance_uuid: str, action_id: int, *, again: bool = False) -> None:
-        named = self._named(instance_uuid, action_id)
-        self._send(self._conductor.begin_action, ctx, {**named, "again": again})
+        action_key = self._named(instance_uuid, action_id)
+        self._send(self._conductor.begin_action, ctx, {**action_key, "again": again})
 
     def progressed(self, ctx: RequestContext, instance_uuid: str, action_id: int, task_state: str) -> None:
-        named = self._named(instance_uuid, action_id)
-        self._send(self._conductor.action_progressed, ctx, {**named, "task_state": task_state})
+        action_key = self._named(instance_uuid, action_id)
+        self._send(self._conductor.action_progressed, ctx, {**action_key, "task_state": task_state})
 
     def succeeded(self, ctx: RequestContext, result: Result, power_state: int) -> None:
-        named = self._named(result.instance_uuid, result.action_id)
+        action_key = self._named(result.instance_uuid, result.action_id)
         self._send(
             self._conductor.action_succeeded,
             ctx,
-            {**named, "power_state": power_state, "kept": result.kept},
+            {**action_key, "power_state": power_state, "kept": result.kept},
             {"forced": result.forced, "hardware": result.hardware},
         )
 
     def failed(self, ctx: RequestContext, result: Result, reason: str) -> None:
-        named = self._named(result.instance_uuid, result.action_id)
+        action_key = self._named(result.instance_uuid, result.action_id)
         self._send(
             self._conductor.action_failed,
             ctx,
             {
-                **named,
+                **action_key,
                 "reason": reason,
                 "kind": result.kind,
                 "power_state": result.power_state,

@@ -64,10 +64,10 @@ class GuestsInTrouble:
         return state.power_state is not PowerState.PAUSED or self._should_run(instance_uuid)
 
     def _should_run(self, instance_uuid: str) -> bool:
-        held = (tracker.holds(instance_uuid) for tracker in self._nodes.trackers())
+        instances = (tracker.holds(instance_uuid) for tracker in self._nodes.trackers())
         return any(
             instance is not None and instance.vm_state in SHOULD_RUN and instance.task_state is None
-            for instance in held
+            for instance in instances
         )
 
     def _let_go_on(self, troubled_guests: Mapping[str, GuestState]) -> None:

@@ -117,8 +117,8 @@ class ResourceTracker:
 
     def holds(self, instance_uuid: str) -> Instance | None:
         """Returns the instance as known here, or None if it holds no resources."""
-        held = self._node_usage.instances.get(instance_uuid) if self._node_usage is not None else None
-        return held.instance if held is not None else None
+        tracked = self._node_usage.instances.get(instance_uuid) if self._node_usage is not None else None
+        return tracked.instance if tracked is not None else None
 
     def reconfigure(self, settings: NodeSettings) -> None:
         """Apply settings from the next claim or audit on. One in progress ends with the settings it began with."""
@@ -135,8 +135,8 @@ class ResourceTracker:
         node of this host that the database has. The tracked usage is right even if the last write fails.
         """
         LOG.debug("Auditing locally available compute resources for node %s", self.nodename)
-        seen = validated(self._driver.host_view(self.nodename))
-        view = replace(seen, host_nodes=host_nodes, domains=with_records(seen.domains, self._records()))
+        host_view = validated(self._driver.host_view(self.nodename))
+        view = replace(host_view, host_nodes=host_nodes, domains=with_records(host_view.domains, self._records()))
         log_hypervisor_view(view)
         with self._lock, metrics.timed(metrics.AUDIT_SECONDS):
             inputs = self._conductor.begin_audit(ctx, host=self._settings.host, view=view)
@@ -173,7 +173,7 @@ class ResourceTracker:
         """Returns {uuid: GB} of disks of this host without a domain. Nodes of one host cannot be told apart by them."""
         if view.host_nodes and len(view.host_nodes) > 1:
             return {}
-        return {left.uuid: left.disk_gb for left in self._driver.left_disks({domain.uuid for domain in view.domains})}
+        return {disk.uuid: disk.disk_gb for disk in self._driver.left_disks({domain.uuid for domain in view.domains})}
 
     # -- claims ----------------------------------------------------------------------------------------------------
 
@@ -296,8 +296,8 @@ class ResourceTracker:
             task_state=task_state,
             numa_topology=fit.numa_topology,
         )
-        held = TrackedInstance(instance=claimed, usage=replace(demand.usage, numa=fit.numa_topology))
-        after = steps.with_instance(steps.with_claimed(free, instance.uuid, fit.devices), held)
+        tracked = TrackedInstance(instance=claimed, usage=replace(demand.usage, numa=fit.numa_topology))
+        after = steps.with_instance(steps.with_claimed(free, instance.uuid, fit.devices), tracked)
         return steps.with_allocated(after, instance.uuid), claimed
 
     def move_claim(
@@ -334,8 +334,8 @@ class ResourceTracker:
         fit = check_claim(free.node, instance.uuid, demand, limits, packing=self._settings.packing)
         fitted = replace(migration, status="pre-migrating", new_numa_topology=fit.numa_topology)
         claimed = replace(side, migration=fitted, numa_topology=fit.numa_topology)
-        held = TrackedMigration(side=claimed, usage=replace(demand.usage, numa=fit.numa_topology))
-        after = steps.with_migration(steps.with_claimed(free, instance.uuid, fit.devices), held)
+        tracked = TrackedMigration(side=claimed, usage=replace(demand.usage, numa=fit.numa_topology))
+        after = steps.with_migration(steps.with_claimed(free, instance.uuid, fit.devices), tracked)
         written = self._written(after.node, lambda node: write(fitted, node))
         self._node_usage, self._saved = after, after.node
         return written
@@ -488,11 +488,11 @@ def _step_argument(step: TaskState) -> str | None:
 def _with_active(node_usage: NodeUsage, active: Mapping[str, PowerState]) -> NodeUsage:
     """Returns the usage after builds have made these instances active."""
     for instance_uuid, power_state in active.items():
-        held = node_usage.instances.get(instance_uuid)
-        if held is not None:
+        tracked = node_usage.instances.get(instance_uuid)
+        if tracked is not None:
             node_usage = steps.with_updated_instance(
                 node_usage,
-                replace(held.instance, vm_state=_built(power_state), task_state=None, power_state=power_state),
+                replace(tracked.instance, vm_state=_built(power_state), task_state=None, power_state=power_state),
             )
     return replace(node_usage, node=usage.with_failed_builds(node_usage.node, 0))
 

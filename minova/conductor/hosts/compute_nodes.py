@@ -99,17 +99,17 @@ class ComputeNodes(AuditsApi):
             judged = judge(session, host, view.domains, unexpected.newer_on(session, host))
             removable = judged.of(DomainVerdict.REMOVE)
             no_row = instances.without_row(
-                session, host, _unheld(view, held := tuple(instances.holding(session, host, nodename)))
+                session, host, _unheld(view, instance_uuids := tuple(instances.holding(session, host, nodename)))
             )
             purged = tuple(uuid for uuid, is_purged in no_row.items() if is_purged)
             withheld: tuple[str, ...] = ()
             if too_many(len({*removable, *purged}), self._most_removals_now()):
                 withheld, removable, purged = tuple(sorted({*removable, *purged})), (), ()
             deleted = instances.deleted_for(session, removable, self._worker.now())
-            suspects = node_audit.suspects(session, row.uuid, held) if row is not None else None
+            suspects = node_audit.suspects(session, row.uuid, instance_uuids) if row is not None else None
             inputs = AuditInputs(
                 node=None if row is None else _known_node(session, row),
-                instances=held,
+                instances=instance_uuids,
                 migrations=moving,
                 moved=tuple(instances.by_uuids(session, [migration.instance_uuid for migration in moving]).values())
                 if moving

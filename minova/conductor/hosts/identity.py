@@ -108,8 +108,8 @@ def suggested_id(nodes: Mapping[str, str], new: str) -> str:
 def require_nodes_stay(session: Session, host: str, names: Iterable[str], reported: Iterable[str]) -> None:
     """Raises HostIdentityConflict if one of the nodes holds something and is not reported."""
     present = set(reported)
-    held = {name: hosts.holdings(session, host, name) for name in names if name not in present}
-    refusal = vanishing_refusal(host, present, held)
+    holdings_by_node = {name: hosts.holdings(session, host, name) for name in names if name not in present}
+    refusal = vanishing_refusal(host, present, holdings_by_node)
     if refusal is not None:
         raise errors.HostIdentityConflict(refusal)
 

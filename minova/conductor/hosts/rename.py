@@ -166,8 +166,8 @@ def _rename_instances(session: Session, renaming: Renaming) -> None:
 
 def _rename_migrations(session: Session, renaming: Renaming) -> None:
     """Renames the host in ended migrations, too, because they identify domains that are left over."""
-    named = or_(Migration.source_compute == renaming.old, Migration.dest_compute == renaming.old)
-    for row in session.scalars(select(Migration).where(named).with_for_update()):
+    is_of_host = or_(Migration.source_compute == renaming.old, Migration.dest_compute == renaming.old)
+    for row in session.scalars(select(Migration).where(is_of_host).with_for_update()):
         value: MigrationObject = row.value
         source_compute, source_node = renaming.place(value.source_compute, value.source_node)
         dest_compute, dest_node = renaming.place(value.dest_compute, value.dest_node)

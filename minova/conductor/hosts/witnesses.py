@@ -83,8 +83,8 @@ def silent(session: Session, row: CloudRecord) -> dict[str, tuple[str, ...]]:
     since = row.safe_since or 0.0
     hosts, stores = cloud.reported_at(session, HOST), cloud.reported_at(session, STORE)
     computes = {host for _, _, host, binary in services.keys(session) if binary == COMPUTE}
-    late = {
+    late_by_kind = {
         HOST: tuple(sorted(host for host in computes if hosts.get(host, -1.0) < since)),
         STORE: tuple(sorted(store for store, at in stores.items() if at < since)),
     }
-    return {kind: names for kind, names in late.items() if names}
+    return {kind: names for kind, names in late_by_kind.items() if names}

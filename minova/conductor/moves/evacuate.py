@@ -117,8 +117,10 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
     def evacuation_cleaned(self, ctx: RequestContext, instance_uuid: str, host: str) -> None:
         def work(session: Session) -> None:
             instances.lock(session, [instance_uuid])
-            for seen in migrations.evacuated_from(session, host):
-                migration = migrations.lock(session, seen.uuid) if seen.instance_uuid == instance_uuid else None
+            for evacuation in migrations.evacuated_from(session, host):
+                migration = (
+                    migrations.lock(session, evacuation.uuid) if evacuation.instance_uuid == instance_uuid else None
+                )
                 if migration is not None and migration.cleanup_host == host:
                     LOG.info("Host %s has removed instance %s, which was evacuated from it", host, instance_uuid)
                     evacuations.cleaned(session, migration, self._worker.at(), self._worker.now())

@@ -319,8 +319,8 @@ class MoveSteps(MovePhasesApi):
         if host not in hosts.present:
             return self._lose_host(session, move, hosts)
         if move.plan.phase in _TIMED and tasks.past_deadline(session, [move.uuid], self._worker.now()):
-            late = Failure(kind="HostTooSlow", details=f"Host {host} has given no sign of life of the move in time")
-            return self._fail(session, move, late, hosts.down)
+            failure = Failure(kind="HostTooSlow", details=f"Host {host} has given no sign of life of the move in time")
+            return self._fail(session, move, failure, hosts.down)
         return self._dispatch(move, self._changes.ask_again(session, move))
 
     def _lose_host(self, session: Session, move: LockedMove, hosts: HostLiveness) -> Entry | MoveDispatch | None:

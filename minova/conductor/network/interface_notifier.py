@@ -130,19 +130,19 @@ class _Stream:
 
     def add(self, delay: float = 0.0, **changes: Iterable[str]) -> None:
         """Send the changes within `delay` seconds, or later if the interval requires that."""
-        due = time.monotonic() + delay
+        due_at = time.monotonic() + delay
         with self._lock:
             self._changes.add(**changes)
-            if any(earlier <= due for earlier in self._dues):
+            if any(earlier <= due_at for earlier in self._dues):
                 return
-            self._dues.append(due)
+            self._dues.append(due_at)
         try:
             # Each job has a name of its own, because a running job may have read the rows before this change.
-            work = partial(self._work, due)
+            work = partial(self._work, due_at)
             self._worker.in_background(service_context(), WorkKind.HINT, ("interfaces", str(uuid.uuid4())), work)
         except BaseException:
             with self._lock:
-                self._dues.remove(due)
+                self._dues.remove(due_at)
             raise
 
     def _work(self, due: float) -> None:

@@ -52,7 +52,7 @@ def choose_several(
     session: Session, network: LockedNetwork, count: int, others: Collection[Given]
 ) -> list[list[Given]]:
     """Returns for each of `count` ports the next free address of each IP version, but none of `others`."""
-    given: list[list[Given]] = [[] for _ in range(count)]
+    addresses_by_port: list[list[Given]] = [[] for _ in range(count)]
     every = [row for row in network.subnets if not _is_automatic(row)]
     for version in sorted({row.ip_version for row in every}) if count else ():
         free: list[Given] = []
@@ -61,9 +61,9 @@ def choose_several(
                 free += [(row.id, address) for address in _next_several(session, row, count - len(free), others)]
         if len(free) < count:
             raise _no_address(network.row)
-        for addresses_of_port, address in zip(given, free, strict=True):
+        for addresses_of_port, address in zip(addresses_by_port, free, strict=True):
             addresses_of_port.append(address)
-    return given
+    return addresses_by_port
 
 
 def _next_several(session: Session, row: SubnetRow, count: int, others: Collection[Given]) -> list[str]:
@@ -177,17 +177,17 @@ def _fixed(
                 f"IP address {text} is not a valid IP for any of the subnets of the network."
             )
         row = matching[0]
-    given = (row.id, addresses.check_fixed(row.cidr, row.gateway_ip, text))
+    fixed_address = (row.id, addresses.check_fixed(row.cidr, row.gateway_ip, text))
     if _is_automatic(row):
-        if given in made_by_guest:
-            return given
+        if fixed_address in made_by_guest:
+            return fixed_address
         raise errors.AllocationOnAutoAddressSubnet(
-            f"IPv6 address {given[1]} cannot be directly assigned to a port on subnet {row.uuid} as the subnet is configured "
+            f"IPv6 address {fixed_address[1]} cannot be directly assigned to a port on subnet {row.uuid} as the subnet is configured "
             "for automatic addresses"
         )
-    if given in chosen or (given not in own and ports.taken_among(session, row.id, [given[1]])):
-        raise errors.IpAddressAlreadyAllocated(f"IP address {given[1]} already allocated in subnet {row.uuid}.")
-    return given
+    if fixed_address in chosen or (fixed_address not in own and ports.taken_among(session, row.id, [fixed_address[1]])):
+        raise errors.IpAddressAlreadyAllocated(f"IP address {fixed_address[1]} already allocated in subnet {row.uuid}.")
+    return fixed_address
 
 
 def _subnet(network: NetworkRow, every: Sequence[SubnetRow], subnet_id: str) -> SubnetRow:

@@ -101,10 +101,10 @@ class LockedForPorts(NamedTuple):
 
 def _named_groups(port: Port) -> tuple[str, ...]:
     """Raises BadRequest if there are too many groups."""
-    named = port.security_groups or ()
-    if len(named) > MAX_GROUPS:
+    group_names = port.security_groups or ()
+    if len(group_names) > MAX_GROUPS:
         raise errors.BadRequest(f"Invalid input for security_groups. Reason: a port may have {MAX_GROUPS}.")
-    return named
+    return group_names
 
 
 class Ports(PortsApi, HostInterfacesApi):
@@ -176,7 +176,7 @@ class Ports(PortsApi, HostInterfacesApi):
         same as for one port.
         """
         macs = self._macs(session, [each.port.mac_address for each in new])
-        given = _choose_all(session, new, locked, macs)
+        addresses_by_port = _choose_all(session, new, locked, macs)
         groups = [locked.groups_of(each) for each in new]
         names = {row.id: row.uuid for network in locked.networks.values() for row in network.subnets}
         at = self._worker.at()
@@ -194,12 +194,12 @@ class Ports(PortsApi, HostInterfacesApi):
                 created_at=at,
                 updated_at=at,
             )
-            for each, mac, addresses, rows in zip(new, macs, given, groups, strict=True)
+            for each, mac, addresses, rows in zip(new, macs, addresses_by_port, groups, strict=True)
         ]
         rows_of_networks = [locked.network_of(each).id for each in new]
         ids = ports.add_several(session, created, rows_of_networks, [each.nic for each in new])
         tags.add(session, {each.port.id: each.tags for each in new})
-        ports.allocate_several(session, dict(zip(ids, given, strict=True)))
+        ports.allocate_several(session, dict(zip(ids, addresses_by_port, strict=True)))
         security_groups.give_to_ports(
             session, {port_id: [row.id for row in rows] for port_id, rows in zip(ids, groups, strict=True)}
         )
@@ -348,21 +348,23 @@ def _choose_all(
     session: Session, new: Sequence[PortCreation], locked: LockedForPorts, macs: Sequence[str]
 ) -> list[list[Given]]:
     """Returns the addresses of the new ports, in their order. Ports that request certain addresses choose first."""
-    given: dict[int, list[Given]] = {}
-    taken: list[Given] = []
+    addresses_by_number: dict[int, list[Given]] = {}
+    taken_addresses: list[Given] = []
     for number, each in enumerate(new):
         if each.fixed_ips is not None:
             network = locked.networks[each.port.network_id]
-            given[number] = choose(session, network.row, network.subnets, each.fixed_ips, macs[number], others=taken)
-            taken += given[number]
+            addresses_by_number[number] = choose(
+                session, network.row, network.subnets, each.fixed_ips, macs[number], others=taken_addresses
+            )
+            taken_addresses += addresses_by_number[number]
     alike: dict[tuple[str, str], list[int]] = {}
     for number, each in enumerate(new):
         if each.fixed_ips is None:
             alike.setdefault((each.port.network_id, each.port.device_owner), []).append(number)
     for (network_id, owner), numbers in alike.items():
         network = locked.networks[network_id]
-        chosen = choose_several(session, serving(network, owner), len(numbers), taken)
-        taken += [address for of_port in chosen for address in of_port]
+        chosen = choose_several(session, serving(network, owner), len(numbers), taken_addresses)
+        taken_addresses += [address for of_port in chosen for address in of_port]
         for number, addresses_of_port in zip(numbers, chosen, strict=True):
-            given[number] = [*addresses_of_port, *automatic(network.subnets, macs[number])]
-    return [given[number] for number in range(len(new))]
+            addresses_by_number[number] = [*addresses_of_port, *automatic(network.subnets, macs[number])]
+    return [addresses_by_number[number] for number in range(len(new))]

@@ -113,10 +113,10 @@ def with_range(session: Session, subnet: Subnet, pools: Mapping[str, Row], netwo
     if subnet.subnetpool_id is None:
         return subnet
     row = pools[subnet.subnetpool_id]
-    given = rows.ranges_of(session, row.id)
-    placed = _placed(rows.to_object(row), subnet, [cidr for _, cidr in given])
+    ranges = rows.ranges_of(session, row.id)
+    placed = _placed(rows.to_object(row), subnet, [cidr for _, cidr in ranges])
     if row.default_quota:
-        used = sum(units(cidr) for project_id, cidr in given if project_id == subnet.project_id)
+        used = sum(units(cidr) for project_id, cidr in ranges if project_id == subnet.project_id)
         if used + units(placed.cidr) > row.default_quota:
             raise errors.SubnetPoolQuotaExceeded("Per-project subnet pool prefix quota exceeded.")
     return placed

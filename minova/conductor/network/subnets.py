@@ -141,8 +141,8 @@ def _give_to_ports(session: Session, subnet: Subnet, network_id: int) -> None:
     block = ipaddress.ip_network(subnet.cidr)
     macs = ports.macs_of_network(session, network_id)
     row_id = subnet_rows.row_id(session, subnet.id)
-    given = {port_id: [(row_id, addresses.automatic_address(block, mac))] for port_id, mac in macs}
-    ports.allocate_several(session, given)
+    addresses_by_port = {port_id: [(row_id, addresses.automatic_address(block, mac))] for port_id, mac in macs}
+    ports.allocate_several(session, addresses_by_port)
 
 
 def _require_no_overlap(session: Session, row: NetworkRow, subnet: Subnet) -> None:

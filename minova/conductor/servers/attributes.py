@@ -145,9 +145,9 @@ class ServerAttributes(ServerAttributesApi):
             raise errors.Conflict(
                 f"Cannot 'update metadata' instance {locked.uuid} while it is in vm_state {locked.state[0]}"
             )
-        given: Mapping[str, str | None] = changes.metadata or {}
+        metadata_changes: Mapping[str, str | None] = changes.metadata or {}
         before = {} if changes.replace_metadata else instances.metadata_of(session, locked.uuid)
-        metadata = {key: value for key, value in {**before, **given}.items() if value is not None}
+        metadata = {key: value for key, value in {**before, **metadata_changes}.items() if value is not None}
         most = self._quotas.limits(session, locked.project_id)["metadata_items"]
         if UNLIMITED != most < len(metadata) and len(metadata) > len(before):
             raise errors.Forbidden(f"Maximum number of metadata items exceeds {most}.")

@@ -95,8 +95,8 @@ class BuildTasks:
 
     def resume(self, tasks: Sequence[Task]) -> None:
         for task in tasks:
-            late = Failure(kind="HostTooSlow", details=f"not built within {self._build_timeout:g} s")
-            self._give_up(task, late, retriable=True)
+            failure = Failure(kind="HostTooSlow", details=f"not built within {self._build_timeout:g} s")
+            self._give_up(task, failure, retriable=True)
 
     def expire(self, tasks: Sequence[Task], failure: Failure, *, final: bool = False) -> None:
         """A build that waits for its host already is looked at when it is due."""

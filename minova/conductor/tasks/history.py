@@ -91,7 +91,7 @@ class HistoryMonitor:
         """Compares the database with all evidence. Writes nothing."""
         row = cloud.record(session, now)
         pending = self._pending()
-        judged = {sender: self._judge(session, seen, row) for sender, seen in pending.items()}
+        judged = {sender: self._judge(session, record, row) for sender, record in pending.items()}
         doubts = {sender: judgement for sender, judgement in judged.items() if self._is_doubt(sender, judgement)}
         doubt = Judgement(verdict=WitnessVerdict.UNKNOWN) if row is None else None
         if doubts:
@@ -251,10 +251,10 @@ class HistoryMonitor:
             self._counter = self._mark = None
 
     def _settle(self, reading: HistoryReading) -> None:
-        for seen in reading.settled:
-            self._evidence = {sender: evidence for sender, evidence in self._evidence.items() if evidence is not seen}
-            if reading.row is not None and seen.history == reading.row.history and reading.doubt is None:
-                proven = objects.proven_marks(seen, reading.row.key)
+        for record in reading.settled:
+            self._evidence = {sender: evidence for sender, evidence in self._evidence.items() if evidence is not record}
+            if reading.row is not None and record.history == reading.row.history and reading.doubt is None:
+                proven = objects.proven_marks(record, reading.row.key)
                 self._known.update({mark.counter: mark.number for mark in proven})
         if reading.mark is not None:
             self._known[reading.mark.counter] = reading.mark.number

@@ -168,9 +168,9 @@ def _require_not_elsewhere(
 def node_of(session: Session, guest: UnexpectedGuest, record: GuestRecord) -> ComputeNode:
     """Returns the node of the guest. Raises Conflict if its host has no such node."""
     of_host = list(session.scalars(select(ComputeNode).where(ComputeNode.host == guest.host)))
-    named = [node for node in of_host if node.hypervisor_hostname in {guest.mark.node, record.node}]
-    if len(of_host) == 1 or named:
-        return (named or of_host)[0]
+    nodes_of_guest = [node for node in of_host if node.hypervisor_hostname in {guest.mark.node, record.node}]
+    if len(of_host) == 1 or nodes_of_guest:
+        return (nodes_of_guest or of_host)[0]
     raise errors.Conflict(f"Host {guest.host} has no node {record.node or guest.mark.node}. Wait for its next audit.")
 
 

@@ -96,8 +96,8 @@ def newest_first(
     """
     conditions = _conditions(migration_filter)
     if marker is not None:
-        seen = MigrationFilter(project_id=migration_filter.project_id)
-        last = _read(session, _ROWS.where(Migration.uuid == marker, *_conditions(seen)))
+        visible = MigrationFilter(project_id=migration_filter.project_id)
+        last = _read(session, _ROWS.where(Migration.uuid == marker, *_conditions(visible)))
         if not last:
             raise errors.BadRequest(f"Marker {marker[:64]} could not be found.")
         conditions.append(Migration.id < last[0].id)

@@ -77,16 +77,16 @@ def services(session: Session, down_time: float, db: Database) -> ServiceLivenes
     # Rows first: a service that registers between the two statements then has a heartbeat without a row, not a row
     # without a heartbeat.
     rows = tuple(map(ServiceRow._make, session.connection().execute(_SERVICES)))
-    seen = last_seen(session)
+    seen_by_service = last_seen(session)
     now, behind = session.connection().execute(_clocks(db.now(), db.wall())).one()
-    verdict = judge(seen, down_time, {row.id for row in rows if row.binary == CONDUCTOR})
-    absent = verdict.down | {row.id for row in rows if row.forced_down or row.id not in seen}
+    verdict = judge(seen_by_service, down_time, {row.id for row in rows if row.binary == CONDUCTOR})
+    absent = verdict.down | {row.id for row in rows if row.forced_down or row.id not in seen_by_service}
     down = absent | {row.id for row in rows if row.down_reason is not None}
     # The clock runs, but not even a conductor has been heard: no messages come through. Then silence does not mean that
     # a service is down.
-    all_silent = bool(seen) and now - max(seen.values()) > down_time
+    all_silent = bool(seen_by_service) and now - max(seen_by_service.values()) > down_time
     in_doubt = frozenset(row.id for row in rows) if all_silent else verdict.in_doubt
-    seen_at = {key: at + behind for key, at in seen.items()}
+    seen_at = {key: at + behind for key, at in seen_by_service.items()}
     return ServiceLiveness(rows=rows, last_seen=seen_at, down=down, absent=absent, in_doubt=in_doubt - down)
 
 

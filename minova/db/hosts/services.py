@@ -141,8 +141,8 @@ def guest_keys(session: Session, down_time: float) -> dict[str, str]:
 
 def to_object(row: Service, last_seen: float | None = None) -> objects.Service:
     names = ("uuid", "host", "binary", "topic", "id", "disabled", "disabled_reason", "forced_down", "down_reason")
-    seen = datetime.fromtimestamp(last_seen, UTC).replace(tzinfo=None) if last_seen is not None else None
-    return objects.Service(**{n: getattr(row, n) for n in names}, version=row.version, last_seen_up=seen)
+    seen_at = datetime.fromtimestamp(last_seen, UTC).replace(tzinfo=None) if last_seen is not None else None
+    return objects.Service(**{n: getattr(row, n) for n in names}, version=row.version, last_seen_up=seen_at)
 
 
 # -- heartbeats --------------------------------------------------------------------------------------------------------

@@ -40,8 +40,8 @@ def hold(session: Session, instance_uuid: str, vifs: Sequence[Vif], at: datetime
             lost_addresses.append(vif.mac_address)
             continue
         port_id = _add(session, instance_uuid, vif, networks[vif.network_id], at, host)
-        free, taken = _free(session, vif, networks[vif.network_id])
-        lost_addresses += taken
+        free, taken_addresses = _free(session, vif, networks[vif.network_id])
+        lost_addresses += taken_addresses
         ports.allocate_several(session, {port_id: free})
     return lost_addresses
 
@@ -60,10 +60,10 @@ def has_room(session: Session, host: str, instance_uuid: str, vifs: Sequence[Vif
     """Whether the interfaces of one more guest may be held for this host: not more guests than its nodes can have, with
     ADDRESSES_OF_GUEST addresses each on average. A stolen host can report any guest.
     """
-    held = Row.device_owner == OWNER, Row.host == host, Row.device_id != instance_uuid
-    guests = session.scalar(select(func.count(Row.device_id.distinct())).where(*held)) or 0
+    conditions = Row.device_owner == OWNER, Row.host == host, Row.device_id != instance_uuid
+    guests = session.scalar(select(func.count(Row.device_id.distinct())).where(*conditions)) or 0
     model = models.IpAllocation
-    query = select(func.count()).select_from(model).join(Row, Row.id == model.port_id).where(*held)
+    query = select(func.count()).select_from(model).join(Row, Row.id == model.port_id).where(*conditions)
     addresses = (session.scalar(query) or 0) + sum(len(vif.addresses) for vif in vifs)
     most = most_guests(session, host)
     return guests < most and addresses <= most * ADDRESSES_OF_GUEST
@@ -120,16 +120,16 @@ def _free(session: Session, vif: Vif, network_id: int) -> tuple[list[tuple[int, 
     subnet_uuids = [address.subnet_id for address in vif.addresses]
     subnets = {row.uuid: row for row in session.execute(query.where(model.uuid.in_(subnet_uuids)))}
     free: list[tuple[int, str]] = []
-    taken: list[str] = []
+    taken_addresses: list[str] = []
     for subnet_uuid, address in sorted({(address.subnet_id, address.ip_address) for address in vif.addresses}):
         subnet = subnets.get(subnet_uuid)
         if subnet is None or not _is_in(address, subnet.cidr):
             continue
         if ports.taken_among(session, subnet.id, [address]):
-            taken.append(address)
+            taken_addresses.append(address)
         else:
             free.append((subnet.id, address))
-    return free, taken
+    return free, taken_addresses
 
 
 def _is_in(address: str, cidr: str) -> bool:

@@ -138,8 +138,8 @@ def describe(session: Session, instance_uuids: Iterable[str]) -> dict[str, list[
     numbered_vifs: dict[str, list[tuple[int, Vif]]] = {}
     for chunk in chunked(sorted(set(instance_uuids))):
         for uuid, number, port_id, vif, request, tag in session.connection().execute(_DESCRIBED, {"some": chunk}):
-            shown = _VIF.from_builtins(vif) if vif is not None else _unbound(port_id, _NIC.from_builtins(request))
-            numbered_vifs.setdefault(uuid, []).append((number, msgspec.structs.replace(shown, tag=tag)))
+            port_vif = _VIF.from_builtins(vif) if vif is not None else _unbound(port_id, _NIC.from_builtins(request))
+            numbered_vifs.setdefault(uuid, []).append((number, msgspec.structs.replace(port_vif, tag=tag)))
     return numbered_vifs
 
 
@@ -201,8 +201,8 @@ def release_orphans(session: Session, at: datetime, limit: int) -> int:
 
 def to_clean(session: Session, before: datetime, limit: int) -> list[str]:
     """Returns servers with released interfaces that were never cleaned in Neutron, or were cleaned before `before`."""
-    due = or_(Row.cleaned_at.is_(None), Row.cleaned_at < before)
-    query = select(Row.instance_uuid).where(Row.released_at.is_not(None), due).group_by(Row.instance_uuid)
+    is_due = or_(Row.cleaned_at.is_(None), Row.cleaned_at < before)
+    query = select(Row.instance_uuid).where(Row.released_at.is_not(None), is_due).group_by(Row.instance_uuid)
     return [str(uuid) for uuid in session.scalars(query.order_by(func.min(Row.released_at)).limit(limit))]
 
 

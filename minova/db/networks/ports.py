@@ -227,8 +227,8 @@ def only_pending_delete_on_network(session: Session, network_uuid: str) -> bool:
 
 def only_pending_delete_of_subnet(session: Session, subnet_uuid: str) -> bool:
     """As `only_pending_delete_on_network`, for the ports with addresses of the subnet."""
-    given = select(Allocation.port_id).join(models.Subnet, models.Subnet.id == Allocation.subnet_id)
-    return _are_pending_delete(session, Row.id.in_(given.where(models.Subnet.uuid == subnet_uuid)))
+    port_ids = select(Allocation.port_id).join(models.Subnet, models.Subnet.id == Allocation.subnet_id)
+    return _are_pending_delete(session, Row.id.in_(port_ids.where(models.Subnet.uuid == subnet_uuid)))
 
 
 def only_pending_delete_of_group(session: Session, group_uuid: str) -> bool:
@@ -372,9 +372,12 @@ def _to_objects(session: Session, rows: Sequence[models.Port]) -> list[Port]:
 
 def _servers(session: Session, uuids: Sequence[str]) -> dict[str, dict[str, str]]:
     """Returns what a port shows of its server: its host, and whether it is active."""
-    shown: dict[str, dict[str, str]] = {}
+    binding_by_server: dict[str, dict[str, str]] = {}
     for chunk in chunked(uuids):
         query = select(models.Instance.uuid, models.Instance.host, models.Instance.vm_state)
         for uuid, host, vm_state in session.execute(query.where(models.Instance.uuid.in_(chunk))):
-            shown[uuid] = {"host": host or "", "status": "ACTIVE" if vm_state == VmState.ACTIVE.value else "DOWN"}
-    return shown
+            binding_by_server[uuid] = {
+                "host": host or "",
+                "status": "ACTIVE" if vm_state == VmState.ACTIVE.value else "DOWN",
+            }
+    return binding_by_server

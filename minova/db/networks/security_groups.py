@@ -186,9 +186,11 @@ def is_used(session: Session, group_id: int) -> bool:
 
 def naming(session: Session, uuid: str) -> set[str]:
     """Returns the other groups that have rules that name the group."""
-    named = aliased(Row)
-    query = select(Row.uuid).join(Rule, Rule.group_id == Row.id).join(named, Rule.remote_group_id == named.id)
-    return set(session.scalars(query.where(named.uuid == uuid, Row.uuid != uuid)))
+    remote_group = aliased(Row)
+    query = (
+        select(Row.uuid).join(Rule, Rule.group_id == Row.id).join(remote_group, Rule.remote_group_id == remote_group.id)
+    )
+    return set(session.scalars(query.where(remote_group.uuid == uuid, Row.uuid != uuid)))
 
 
 def remove(session: Session, group_id: int) -> dict[str, int]:

@@ -66,13 +66,15 @@ def of_ports(
     secured = [port for port in ports if port.port_security_enabled]
     groups = security_groups.of_ports(session, {port.id for port in secured})
     rules: dict[int, list[RuleWithRemote]] = {}
-    named: dict[int, tuple[str, int]] = {}
+    remote_by_row: dict[int, tuple[str, int]] = {}
     with_rules = {group for of_port in groups.values() for group, _ in of_port}
     for rule in security_groups.rules_with_remotes(session, with_rules):
         rules.setdefault(rule.group_id, []).append(rule)
         if rule.remote_group_id is not None:
-            named[rule.remote_group_id] = (str(rule.remote_uuid), int(rule.remote_revision or 0))
-    members = group_members.read(session, named) if members_now else group_members.read_recent(session, named)
+            remote_by_row[rule.remote_group_id] = (str(rule.remote_uuid), int(rule.remote_revision or 0))
+    members = (
+        group_members.read(session, remote_by_row) if members_now else group_members.read_recent(session, remote_by_row)
+    )
     named_ranges = {rule.remote_address_group_id for of_group in rules.values() for rule in of_group} - {None}
     # Split once: rules name a group again and again, for each set of groups that ports have.
     ranges = {
@@ -97,19 +99,19 @@ def _bounded(port: ServerPort, every: tuple[VifRule, ...]) -> tuple[VifRule, ...
     """Drops rules that exceed the bound. A rule that names a group stays without addresses: the group may have fewer
     members soon.
     """
-    kept = within_bound(every)
-    if len(kept) == len(every):
-        return kept
+    bounded_rules = within_bound(every)
+    if len(bounded_rules) == len(every):
+        return bounded_rules
     LOG.warning(
         "Port %s: %d of the %d rules of its security groups let nothing through: with the addresses of their groups' "
         "members there are more than %d ranges",
         port.uuid,
-        len(every) - len(kept),
+        len(every) - len(bounded_rules),
         len(every),
         MAX_RANGES,
     )
-    empty = [rule for rule in every if rule.remote_group and rule not in kept]
-    return (*kept, *(msgspec.structs.replace(rule, remotes=(), revision=0) for rule in empty))
+    empty = [rule for rule in every if rule.remote_group and rule not in bounded_rules]
+    return (*bounded_rules, *(msgspec.structs.replace(rule, remotes=(), revision=0) for rule in empty))
 
 
 def _vif_rule(
@@ -124,10 +126,10 @@ def _vif_rule(
         remotes = (prefix,)
     if rule.remote_address_group_id is not None:
         remotes = ranges.get((rule.remote_address_group_id, version), ())
-    named = None
+    remote = None
     if rule.remote_group_id is not None:
-        named = members.get(rule.remote_group_id)
-        remotes = () if named is None else named.ranges(network_id, version)
+        remote = members.get(rule.remote_group_id)
+        remotes = () if remote is None else remote.ranges(network_id, version)
     return VifRule(
         direction=rule.direction,
         ip_version=version,
@@ -135,6 +137,6 @@ def _vif_rule(
         port_min=rule.port_range_min,
         port_max=rule.port_range_max,
         remotes=remotes,
-        remote_group="" if named is None else named.group_id,
-        revision=0 if named is None else named.revision,
+        remote_group="" if remote is None else remote.group_id,
+        revision=0 if remote is None else remote.revision,
     )

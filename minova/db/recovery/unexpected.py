@@ -97,7 +97,7 @@ def _hosts_known(session: Session, uuids: Collection[str]) -> dict[str, set[str 
     records, events, moves = InstanceAction, InstanceActionEvent, Migration
     hosts_by_uuid: dict[str, set[str | None]] = {uuid: set() for uuid in uuids}
     for chunk in chunked(sorted(uuids)):
-        named: Any = union(
+        hosts_of_guests: Any = union(
             select(Instance.uuid, Instance.host).where(Instance.uuid.in_(chunk)),
             select(Task.instance_uuid, Task.host).where(Task.instance_uuid.in_(chunk), Task.host.is_not(None)),
             select(moves.instance_uuid, moves.source_compute).where(moves.instance_uuid.in_(chunk)),
@@ -108,7 +108,7 @@ def _hosts_known(session: Session, uuids: Collection[str]) -> dict[str, set[str 
             .join(events, events.action_id == records.id)
             .where(records.instance_uuid.in_(chunk), events.host.is_not(None)),
         )
-        for uuid, host in session.execute(named):
+        for uuid, host in session.execute(hosts_of_guests):
             hosts_by_uuid[uuid].add(host)
     return hosts_by_uuid
 

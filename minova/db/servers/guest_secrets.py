@@ -88,8 +88,8 @@ def remove_tpm_states(session: Session, uuids: Collection[str]) -> None:
 
 
 def _remove_kinds(session: Session, uuids: Collection[str], kinds: Collection[str]) -> None:
-    named = GuestSecret.instance_uuid.in_(sorted(uuids)), GuestSecret.kind.in_(sorted(kinds))
-    session.connection().execute(delete(GuestSecret).where(*named))
+    conditions = GuestSecret.instance_uuid.in_(sorted(uuids)), GuestSecret.kind.in_(sorted(kinds))
+    session.connection().execute(delete(GuestSecret).where(*conditions))
 
 
 def remove(session: Session, uuids: Collection[str]) -> None:

@@ -220,8 +220,8 @@ def change_holds(
         query = select(Migration.value).where(
             Migration.instance_uuid.in_(chunk), Migration.hold.in_([Hold.UNPROVEN.value, Hold.OPEN.value])
         )
-        for held in session.scalars(query.order_by(Migration.id).with_for_update()).all():
-            write(session, msgspec.structs.replace(held, hold=after, proven=after is Hold.NONE), at, now)
+        for migration in session.scalars(query.order_by(Migration.id).with_for_update()).all():
+            write(session, msgspec.structs.replace(migration, hold=after, proven=after is Hold.NONE), at, now)
 
 
 def unclean_hosts(session: Session, instance_uuid: str) -> set[str]:

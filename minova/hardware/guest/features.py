@@ -142,12 +142,12 @@ def encrypts_disks(flavor: Flavor, properties: Mapping[str, str]) -> bool:
 
 def traits_of_features(features: GuestFeatures) -> frozenset[str]:
     """Returns the traits that a host of such a guest needs."""
-    named = {
+    model_by_prefix = {
         "COMPUTE_SOUND_MODEL": features.sound_model,
         "COMPUTE_USB_MODEL": None if features.usb_model == _NO_USB else features.usb_model,
         "COMPUTE_VIOMMU_MODEL": features.iommu_model,
     }
-    needed = {f"{prefix}_{model}".upper().replace("-", "_") for prefix, model in named.items() if model}
+    needed = {f"{prefix}_{model}".upper().replace("-", "_") for prefix, model in model_by_prefix.items() if model}
     if features.packed_ring:
         needed.add("COMPUTE_NET_VIRTIO_PACKED")
     if features.stateless_firmware:

@@ -28,13 +28,13 @@ def check(patient: Patient) -> Iterator[Finding]:
                 mend="make room: docs/operators/images.md, docs/operators/growth.md",
             )
     query = select(ComputeNode.host, ComputeNode.disk_available_least).order_by(ComputeNode.id)
-    for host, left in patient.session.execute(query):
-        if left is not None and left <= 0:
+    for host, free_gb in patient.session.execute(query):
+        if free_gb is not None and free_gb <= 0:
             yield Finding(
                 area=AREA,
                 subject=f"the host {host}",
                 problem="has no space for all that its guests may still write",
-                detail=f"{left} GB",
+                detail=f"{free_gb} GB",
                 mend="minova server migrate SERVER, or add space: guests stand still when it ends",
                 severity=Severity.WARNING,
             )

@@ -21,8 +21,12 @@ def check(patient: Patient) -> Iterator[Finding]:
 
 
 def _overdue(patient: Patient) -> Iterator[Finding]:
-    late = patient.db.now() - Task.deadline
-    query = select(Task.instance_uuid, Task.kind, Task.step, Task.host, late).where(late > GRACE).order_by(Task.id)
+    seconds_late = patient.db.now() - Task.deadline
+    query = (
+        select(Task.instance_uuid, Task.kind, Task.step, Task.host, seconds_late)
+        .where(seconds_late > GRACE)
+        .order_by(Task.id)
+    )
     for uuid, kind, step, host, seconds in patient.session.execute(query):
         yield Finding(
             area=AREA,

@@ -42,15 +42,15 @@ def judge(last_seen: Mapping[int, float], down_time: float, conductors: Collecti
     if not last_seen:
         return LivenessVerdict(frozenset(), frozenset())
     newest = max(last_seen.values())
-    silent = frozenset(key for key, seen in last_seen.items() if newest - seen > down_time)
+    silent = frozenset(key for key, seen_at in last_seen.items() if newest - seen_at > down_time)
     # Overdue services count, too: otherwise the first third of all would be dead before the others are silent.
-    overdue = frozenset(key for key, seen in last_seen.items() if newest - seen > down_time * OVERDUE_AFTER)
+    overdue = frozenset(key for key, seen_at in last_seen.items() if newest - seen_at > down_time * OVERDUE_AFTER)
     together = _together(last_seen, overdue, down_time)
     if not silent or not together:
         return LivenessVerdict(silent, frozenset())
     latest = max(last_seen[key] for key in together)
     witnessed = any(
-        seen - latest > down_time * OVERDUE_AFTER for key, seen in last_seen.items() if key not in conductors
+        seen_at - latest > down_time * OVERDUE_AFTER for key, seen_at in last_seen.items() if key not in conductors
     )
     if witnessed or newest - latest > down_time * MASS_SILENCE_GRACE:
         return LivenessVerdict(silent, frozenset())

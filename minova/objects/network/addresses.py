@@ -260,9 +260,9 @@ def candidates_after(pools: Sequence[AllocationPool], last: str | None, count: i
         return []
     version = ipaddress.ip_address(pools[0].start).version
     begin = ranges[0][0] if last is None else int(ipaddress.ip_address(last)) + 1
-    late = [(max(start, begin), end) for start, end in ranges if end >= begin]
+    upper_ranges = [(max(start, begin), end) for start, end in ranges if end >= begin]
     early = [(start, min(end, begin - 1)) for start, end in ranges if start < begin]
-    return [_text(at, version) for at, _ in zip(_each([*late, *early]), range(count), strict=False)]
+    return [_text(at, version) for at, _ in zip(_each([*upper_ranges, *early]), range(count), strict=False)]
 
 
 def first_free(pools: Sequence[AllocationPool], taken: Collection[str]) -> str | None:

@@ -113,14 +113,14 @@ def canonical_prefix(text: str | None, ethertype: str) -> str | None:
     if text is None:
         return None
     try:
-        given = ipaddress.ip_interface(text)
+        interface = ipaddress.ip_interface(text)
     except ValueError:
         raise _invalid("remote_ip_prefix", f"'{text[:64]}' is not a range such as 192.0.2.0/24") from None
     if "%" in text:
         raise _invalid("remote_ip_prefix", "it has a zone")
-    if given.version != IP_VERSIONS[ethertype]:
-        raise errors.BadRequest(f"Conflicting value ethertype {ethertype} for CIDR {given}")
-    return given.with_prefixlen
+    if interface.version != IP_VERSIONS[ethertype]:
+        raise errors.BadRequest(f"Conflicting value ethertype {ethertype} for CIDR {interface}")
+    return interface.with_prefixlen
 
 
 def normalized(prefix: str | None) -> str | None:

@@ -56,8 +56,8 @@ class Check(NamedTuple):
         line = f"{self.left} {have}{unit} {self.sign} {self.right} {need}{unit}"
         if not details:
             return line
-        named = [f"{name} {value}{unit}" for (name, _), value in zip(self.details, details, strict=True)]
-        return f"{line} ({', '.join(named)})"
+        named_details = [f"{name} {value}{unit}" for (name, _), value in zip(self.details, details, strict=True)]
+        return f"{line} ({', '.join(named_details)})"
 
 
 def at_least(name: str, have: Any, need: Any, unit: str = "", **details: Any) -> Check:

@@ -80,11 +80,11 @@ def _with_flavor_cpus(flavor: Flavor) -> Resources:
 
 def _overrides(extra_specs: Mapping[str, str]) -> Iterator[tuple[str, int]]:
     for key, value in prefixed(extra_specs, RESOURCE_PREFIX):
-        shown, name = f"Flavor extra spec {key}={value!r}", key.removeprefix(RESOURCE_PREFIX)
+        spec_text, name = f"Flavor extra spec {key}={value!r}", key.removeprefix(RESOURCE_PREFIX)
         if name not in os_resource_classes.STANDARDS and not is_custom(name):
-            raise errors.BadRequest(f"{shown}: no resource class is named {name!r}.")
+            raise errors.BadRequest(f"{spec_text}: no resource class is named {name!r}.")
         if not value.isascii() or not value.isdigit():
-            raise errors.BadRequest(f"{shown}: the amount must be a whole number from 0 up.")
+            raise errors.BadRequest(f"{spec_text}: the amount must be a whole number from 0 up.")
         yield name, int(value)
 
 

@@ -88,10 +88,10 @@ def claim(
     policies = GroupPolicies(session, numbered.group_ids)
     before = rows.holdings(session, [c.consumer_uuid for c in claims])
     providers = rows.providers_by_uuid(session, {c.provider_uuid for c in claims})
-    left = rows.providers_in(before.values())
+    provider_ids_before = rows.providers_in(before.values())
     below = rows.children_of(session, _roots_to_descend(claims, providers))
     inventories = rows.lock_inventories(
-        session, left.union((provider.id for provider in providers.values()), *below.values())
+        session, provider_ids_before.union((provider.id for provider in providers.values()), *below.values())
     )
     decided, refused = _decide(claims, before, providers, inventories, policies, below)
     _refuse_second_decisions(numbered, before, decided)
@@ -99,7 +99,7 @@ def claim(
         _write(session, decided, before, numbered)
         entered = {claimed.provider_uuid for claimed in claims if claimed.consumer_uuid in decided}
         node_ids = [providers[uuid].node_id for uuid in entered]
-        node_ids += rows.node_ids_of(session, left - {provider.id for provider in providers.values()})
+        node_ids += rows.node_ids_of(session, provider_ids_before - {provider.id for provider in providers.values()})
         changes.append(session, [node_id for node_id in node_ids if node_id is not None], now)
     return refused
 
@@ -118,17 +118,17 @@ def release(
     session.flush()
     if claim_number is not None:
         rows.ensure_consumers(session, [(uuid, claim_number, "", "") for uuid in uuids])
-    seen = rows.lock_consumers(session, uuids)
-    if not seen:
+    locked_consumers = rows.lock_consumers(session, uuids)
+    if not locked_consumers:
         return {}
-    before = rows.holdings(session, seen)
+    before = rows.holdings(session, locked_consumers)
     if before:
         touched = rows.providers_in(before.values())
         rows.lock_inventories(session, touched)
         rows.change_used(session, Counter(), rows.total(before.values()))
         rows.delete_allocations(session, before)
         changes.append(session, rows.node_ids_of(session, touched), now)
-    numbers = {uuid: max(number, claim_number or 0) + 1 for uuid, number in seen.items()}
+    numbers = {uuid: max(number, claim_number or 0) + 1 for uuid, number in locked_consumers.items()}
     rows.renumber(session, numbers)
     return numbers
 
@@ -170,13 +170,17 @@ def _number(session: Session, claims: Sequence[AllocationClaim]) -> _Numbered:
     Raises StaleClaim if a claim comes too late.
     """
     rows.ensure_consumers(session, [(c.consumer_uuid, c.claim_number, c.project_id, c.user_id) for c in claims])
-    seen, group_ids = rows.lock_consumers_with_groups(session, [c.consumer_uuid for c in claims])
+    locked_consumers, group_ids = rows.lock_consumers_with_groups(session, [c.consumer_uuid for c in claims])
     for claimed in claims:
-        if claimed.consumer_uuid not in seen:  # the row existed, but was deleted while this waited for its lock
+        if (
+            claimed.consumer_uuid not in locked_consumers
+        ):  # the row existed, but was deleted while this waited for its lock
             raise errors.Conflict(f"Consumer {claimed.consumer_uuid} was removed at the same time.")
-        if claimed.claim_number < seen[claimed.consumer_uuid]:
-            raise _too_late(claimed.consumer_uuid, claimed.claim_number, seen[claimed.consumer_uuid])
-    renumbered = {c.consumer_uuid: c.claim_number for c in claims if c.claim_number != seen[c.consumer_uuid]}
+        if claimed.claim_number < locked_consumers[claimed.consumer_uuid]:
+            raise _too_late(claimed.consumer_uuid, claimed.claim_number, locked_consumers[claimed.consumer_uuid])
+    renumbered = {
+        c.consumer_uuid: c.claim_number for c in claims if c.claim_number != locked_consumers[c.consumer_uuid]
+    }
     return _Numbered(group_ids, renumbered)
 
 
@@ -186,8 +190,8 @@ def _refuse_second_decisions(
     """What a consumer holds under the number of this claim is the answer to it: another decision is refused, also one
     that finds no room, because the first one may have taken it.
     """
-    for uuid, held in before.items():
-        if uuid not in numbered.renumbered and decided.get(uuid) != held:
+    for uuid, holding in before.items():
+        if uuid not in numbered.renumbered and decided.get(uuid) != holding:
             raise _decided_already(uuid)
 
 
@@ -231,8 +235,8 @@ def _decide(
             for name, amount in claimed.resources.items()
         }
         offered = {name: by_provider[of][name] for name, of in giving.items() if name in by_provider[of]}
-        held = {name: old[of, name] for name, of in giving.items() if (of, name) in old}
-        reasons = refusals(offered, claimed.resources, held)
+        old_amounts = {name: old[of, name] for name, of in giving.items() if (of, name) in old}
+        reasons = refusals(offered, claimed.resources, old_amounts)
         reasons += policies.refusals(claimed.consumer_uuid, provider.host)
         if reasons:
             refused[claimed.consumer_uuid] = f"{provider.name}: {'; '.join(reasons)}"

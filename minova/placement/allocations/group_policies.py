@@ -63,19 +63,19 @@ class GroupPolicies:
 
     def refusals(self, consumer_uuid: str, host: str) -> list[str]:
         """Returns the reasons why this consumer may not be on this host; empty if it may."""
-        held = self._held.get(self._group_ids.get(consumer_uuid, 0))
+        group = self._held.get(self._group_ids.get(consumer_uuid, 0))
         # A member keeps the host that it already has.
-        if held is None or host in held.places.get(consumer_uuid, ()):
+        if group is None or host in group.places.get(consumer_uuid, ()):
             return []
-        others = [hosts for member, hosts in held.places.items() if member != consumer_uuid]
-        reason = refusal(held.group, others, host)
+        others = [hosts for member, hosts in group.places.items() if member != consumer_uuid]
+        reason = refusal(group.group, others, host)
         return [] if reason is None else [reason]
 
     def place(self, consumer_uuid: str, host: str) -> None:
         """Counts the consumer on this host, and nowhere else, from now on."""
-        held = self._held.get(self._group_ids.get(consumer_uuid, 0))
-        if held is not None:
-            held.places[consumer_uuid] = {host}
+        group = self._held.get(self._group_ids.get(consumer_uuid, 0))
+        if group is not None:
+            group.places[consumer_uuid] = {host}
 
 
 def refusal(group: InstanceGroup, others: list[set[str]], host: str) -> str | None:
@@ -99,7 +99,7 @@ def _group_name(group: InstanceGroup) -> str:
 
 def _lock(session: Session, group_ids: list[int]) -> dict[int, LockedGroup]:
     connection = session.connection()
-    held = {
+    locked_groups = {
         row[0]: LockedGroup(
             group=InstanceGroup(
                 uuid=row[1], name=row[2], policy=row[3], max_server_per_host=row[4].get("max_server_per_host")
@@ -108,9 +108,9 @@ def _lock(session: Session, group_ids: list[int]) -> dict[int, LockedGroup]:
         )
         for row in connection.execute(_LOCK, {"some": group_ids})
     }
-    if held:
+    if locked_groups:
         # Read only now: a read before the lock would miss what the previous holder of the lock has written.
         for statement in (_PLACES, _PLACES_OF_MOVES):
-            for group_id, member, host in connection.execute(statement, {"some": sorted(held)}):
-                held[group_id].places.setdefault(member, set()).add(host)
-    return held
+            for group_id, member, host in connection.execute(statement, {"some": sorted(locked_groups)}):
+                locked_groups[group_id].places.setdefault(member, set()).add(host)
+    return locked_groups

@@ -97,13 +97,13 @@ _DELETE = delete(Allocation).where(in_list(Allocation.consumer_uuid))
 
 def total(holdings: Iterable[Holding]) -> Holding:
     sums: Holding = Counter()
-    for held in holdings:
-        sums.update(held)
+    for holding in holdings:
+        sums.update(holding)
     return sums
 
 
 def providers_in(holdings: Iterable[Holding]) -> set[int]:
-    return {provider_id for held in holdings for provider_id, _ in held}
+    return {provider_id for holding in holdings for provider_id, _ in holding}
 
 
 # -- consumers ---------------------------------------------------------------------------------------------------------
@@ -226,10 +226,10 @@ def change_used(session: Session, taken: Holding, freed: Holding, *, beyond_capa
 
 def holdings(session: Session, consumer_uuids: Iterable[str]) -> dict[str, Holding]:
     """Returns what each consumer holds. Consumers that hold nothing are left out."""
-    held: dict[str, Holding] = {}
+    holding_by_consumer: dict[str, Holding] = {}
     for uuid, provider_id, name, used in session.connection().execute(_HOLDINGS, {"some": sorted(consumer_uuids)}):
-        held.setdefault(uuid, Counter())[provider_id, name] = used
-    return held
+        holding_by_consumer.setdefault(uuid, Counter())[provider_id, name] = used
+    return holding_by_consumer
 
 
 def delete_allocations(session: Session, consumer_uuids: Iterable[str]) -> None:
@@ -239,8 +239,8 @@ def delete_allocations(session: Session, consumer_uuids: Iterable[str]) -> None:
 def insert_allocations(session: Session, new: Mapping[str, Holding]) -> None:
     rows = [
         {"consumer_uuid": uuid, "provider_id": provider_id, "resource_class": name, "used": amount}
-        for uuid, held in new.items()
-        for (provider_id, name), amount in held.items()
+        for uuid, holding in new.items()
+        for (provider_id, name), amount in holding.items()
     ]
     if rows:
         session.connection().execute(_INSERT, rows)

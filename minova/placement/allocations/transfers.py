@@ -36,12 +36,12 @@ def transfer(session: Session, source_uuid: str, target_uuid: str, now: Any = No
         session, [(target_uuid, CLAIM_NO, owner.project_id, owner.user_id)], consumer_type=CONSUMER_TYPE
     )
     rows.lock_consumers(session, sorted({source_uuid, target_uuid}))
-    held = rows.holdings(session, [source_uuid])
-    if not held:
+    holding_by_consumer = rows.holdings(session, [source_uuid])
+    if not holding_by_consumer:
         return False
     statement = update(Allocation).where(Allocation.consumer_uuid == source_uuid).values(consumer_uuid=target_uuid)
     session.connection().execute(statement)
-    changes.append(session, rows.node_ids_of(session, rows.providers_in(held.values())), now)
+    changes.append(session, rows.node_ids_of(session, rows.providers_in(holding_by_consumer.values())), now)
     return True
 
 
@@ -54,13 +54,15 @@ def exchange(session: Session, instance_uuid: str, migration_uuid: str, now: Any
     session.flush()
     pair = sorted({instance_uuid, migration_uuid})
     numbers = rows.lock_consumers(session, pair)
-    held = rows.holdings(session, pair)
-    if len(held) < len(pair):
+    holding_by_consumer = rows.holdings(session, pair)
+    if len(holding_by_consumer) < len(pair):
         return False
     rows.delete_allocations(session, pair)
-    rows.insert_allocations(session, dict(zip(reversed(pair), (held[uuid] for uuid in pair), strict=True)))
+    rows.insert_allocations(
+        session, dict(zip(reversed(pair), (holding_by_consumer[uuid] for uuid in pair), strict=True))
+    )
     rows.renumber(session, {instance_uuid: numbers[instance_uuid] + 1})
-    changes.append(session, rows.node_ids_of(session, rows.providers_in(held.values())), now)
+    changes.append(session, rows.node_ids_of(session, rows.providers_in(holding_by_consumer.values())), now)
     return True
 
 
@@ -73,17 +75,17 @@ def absorb(
     session.flush()
     pair = sorted({instance_uuid, migration_uuid})
     rows.lock_consumers(session, pair)
-    held = rows.holdings(session, pair)
-    if not held:
+    holding_by_consumer = rows.holdings(session, pair)
+    if not holding_by_consumer:
         return
-    providers = rows.providers_in(held.values())
+    providers = rows.providers_in(holding_by_consumer.values())
     rows.lock_inventories(session, providers)
-    together, left, kept = rows.total(held.values()), Counter(resources), rows.Holding()
+    together, remaining, kept_holding = rows.total(holding_by_consumer.values()), Counter(resources), rows.Holding()
     for (provider, name), amount in sorted(together.items()):
-        kept[provider, name] = min(amount, left[name])
-        left[name] -= kept[provider, name]
-    kept = +kept
-    rows.change_used(session, kept, together)
+        kept_holding[provider, name] = min(amount, remaining[name])
+        remaining[name] -= kept_holding[provider, name]
+    kept_holding = +kept_holding
+    rows.change_used(session, kept_holding, together)
     rows.delete_allocations(session, pair)
-    rows.insert_allocations(session, {instance_uuid: kept})
+    rows.insert_allocations(session, {instance_uuid: kept_holding})
     changes.append(session, rows.node_ids_of(session, providers), now)

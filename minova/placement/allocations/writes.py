@@ -88,24 +88,24 @@ def replace(
 
     `beyond_capacity`: the amounts are in use already, so they are written whether or not they fit.
     """
-    seen = lock(session, consumer_changes)
-    before = rows.holdings(session, seen)
-    _check_generations(consumer_changes, seen, before)
+    locked_consumers = lock(session, consumer_changes)
+    before = rows.holdings(session, locked_consumers)
+    _check_generations(consumer_changes, locked_consumers, before)
     provider_uuids = {uuid for change in consumer_changes for uuid in change.allocations}
     providers = rows.providers_by_uuid(session, provider_uuids)
     _check_names(session, consumer_changes, providers)
-    left = rows.providers_in(before.values())
-    inventories = rows.lock_inventories(session, left | {provider.id for provider in providers.values()})
+    provider_ids_before = rows.providers_in(before.values())
+    inventories = rows.lock_inventories(session, provider_ids_before | {provider.id for provider in providers.values()})
     after = _decide(consumer_changes, before, providers, inventories, beyond_capacity=beyond_capacity)
     rows.change_used(session, rows.total(after.values()), rows.total(before.values()), beyond_capacity=beyond_capacity)
-    _write(session, consumer_changes, seen, before, after)
-    changes.append(session, rows.node_ids_of(session, left | rows.providers_in(after.values())), now)
+    _write(session, consumer_changes, locked_consumers, before, after)
+    changes.append(session, rows.node_ids_of(session, provider_ids_before | rows.providers_in(after.values())), now)
 
 
 def remove(session: Session, consumer_uuid: str) -> None:
     """Releases all that the consumer holds. Raises NotFound if it holds nothing."""
-    seen = lock(session, [ConsumerAllocations(consumer_uuid=consumer_uuid, allocations={})])
-    before = rows.holdings(session, [consumer_uuid]) if seen else {}
+    locked_consumers = lock(session, [ConsumerAllocations(consumer_uuid=consumer_uuid, allocations={})])
+    before = rows.holdings(session, [consumer_uuid]) if locked_consumers else {}
     if not before:
         raise errors.NotFound(f"No allocations for consumer '{consumer_uuid}'")
     touched = rows.providers_in(before.values())
@@ -135,9 +135,9 @@ def lock(session: Session, consumer_changes: Sequence[ConsumerAllocations]) -> d
     for _ in range(2):
         insert_missing(session, Consumer, new)
         locked = session.connection().execute(_LOCK, {"some": uuids})
-        seen = {row[0]: _LockedConsumer(row[1], row[2], row[3]) for row in locked}
-        if all(consumer["uuid"] in seen for consumer in new):
-            return seen
+        locked_consumers = {row[0]: _LockedConsumer(row[1], row[2], row[3]) for row in locked}
+        if all(consumer["uuid"] in locked_consumers for consumer in new):
+            return locked_consumers
     raise errors.Conflict("The consumers came and went at the same time.", errors.CONCURRENT_UPDATE)
 
 
@@ -186,17 +186,17 @@ def _decide(
     """
     freed = rows.total(before.values())
     after: dict[str, Holding] = {}
-    taken: Holding = Counter()
+    added_amounts: Holding = Counter()
     for change in consumer_changes:
         new: Holding = Counter()
         for uuid, resources in change.allocations.items():
             for name, amount in resources.items():
                 key = (providers[uuid].id, name)
                 new[key] = amount
-                taken[key] += amount
+                added_amounts[key] += amount
                 inventory = _inventory(uuid, name, inventories.get(key))
                 if not beyond_capacity:
-                    _check_free(uuid, name, inventory, amount, taken[key], freed[key])
+                    _check_free(uuid, name, inventory, amount, added_amounts[key], freed[key])
         if new:
             after[change.consumer_uuid] = new
     return after

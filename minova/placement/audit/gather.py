@@ -133,19 +133,19 @@ def _instances_elsewhere() -> Any:
     """
     # Trees that users made count for no node.
     root = case((Root.of_node.is_(True), Root.id))
-    held = (
+    roots = (
         select(Allocation.consumer_uuid, func.min(root).label("least"), func.max(root).label("most"))
         .join(ResourceProvider, ResourceProvider.id == Allocation.provider_id)
         .join(Root, Root.id == _ROOT_ID)
         .group_by(Allocation.consumer_uuid)
         .subquery()
     )
-    elsewhere = or_(held.c.least.is_(None), held.c.least != Own.id, held.c.most != Own.id)
+    elsewhere = or_(roots.c.least.is_(None), roots.c.least != Own.id, roots.c.most != Own.id)
     return (
         select(Instance.uuid)
         .join(ComputeNode, _OF_ITS_NODE)
         .join(Own, Own.uuid == ComputeNode.uuid)
-        .outerjoin(held, held.c.consumer_uuid == Instance.uuid)
+        .outerjoin(roots, roots.c.consumer_uuid == Instance.uuid)
         .where(_ALIVE, Instance.vm_state.not_in(_FREE), elsewhere, _idle(Instance.uuid))
     )
 
@@ -207,9 +207,9 @@ def moves_that_are_over(session: Session, uuid: str | None = None) -> list[Audit
         query = query.where(Consumer.uuid == uuid)
     rows = session.execute(query).all()
     ends = {row[0]: (row.status, row.cleanup_host is not None) for row in rows}
-    held = _by_consumer(row[:7] for row in rows)
+    holdings = _by_consumer(row[:7] for row in rows)
     moves = [
-        audit.AuditedMove(uuid=uuid, holdings=held[uuid], status=status, owes=owes)
+        audit.AuditedMove(uuid=uuid, holdings=holdings[uuid], status=status, owes=owes)
         for uuid, (status, owes) in ends.items()
     ]
     judgements = [judge_move(move) for move in moves]
@@ -241,9 +241,9 @@ def _by_consumer(rows: Iterable[Sequence[Any]]) -> dict[str, list[audit.Holding]
     for *of, name, amount in rows:
         resources.setdefault(tuple(of), {})[name] = amount
     holdings: dict[str, list[audit.Holding]] = {}
-    for (consumer, uuid, name, root_uuid, is_of_node), held in resources.items():
+    for (consumer, uuid, name, root_uuid, is_of_node), allocated in resources.items():
         row = audit.Holding(
-            provider_uuid=uuid, provider_name=name, root_uuid=root_uuid, of_node=bool(is_of_node), resources=held
+            provider_uuid=uuid, provider_name=name, root_uuid=root_uuid, of_node=bool(is_of_node), resources=allocated
         )
         holdings.setdefault(consumer, []).append(row)
     return holdings
@@ -303,10 +303,10 @@ def wrong_used(session: Session, provider_uuid: str | None = None) -> list[Audit
     """
     of = of_node.tree_of(provider_uuid) if provider_uuid is not None else None
     counted = select(Inventory.provider_id, Inventory.resource_class, Inventory.used, literal(0).label("allocated"))
-    held = select(Allocation.provider_id, Allocation.resource_class, null(), Allocation.used)
+    holdings = select(Allocation.provider_id, Allocation.resource_class, null(), Allocation.used)
     if of is not None:
-        counted, held = counted.where(Inventory.provider_id.in_(of)), held.where(Allocation.provider_id.in_(of))
-    books = union_all(counted, held).subquery()
+        counted, holdings = counted.where(Inventory.provider_id.in_(of)), holdings.where(Allocation.provider_id.in_(of))
+    books = union_all(counted, holdings).subquery()
     key = (books.c.provider_id, books.c.resource_class)
     used, allocated = func.max(books.c.used), func.sum(books.c.allocated)
     differ = or_(used.is_(None), used != allocated)
@@ -329,14 +329,14 @@ def wrong_used(session: Session, provider_uuid: str | None = None) -> list[Audit
 
 def lost_providers(session: Session) -> list[AuditFinding]:
     """Finds providers that were created for compute nodes that no longer exist."""
-    held = (
+    consumer_count = (
         select(func.count(func.distinct(Allocation.consumer_uuid)))
         .join(ResourceProvider, ResourceProvider.id == Allocation.provider_id)
         .where(or_(ResourceProvider.id == Root.id, ResourceProvider.root_provider_id == Root.id))
         .scalar_subquery()
     )
     query = (
-        select(Root.uuid, Root.name, held)
+        select(Root.uuid, Root.name, consumer_count)
         .where(Root.of_node.is_(True), ~exists().where(ComputeNode.uuid == Root.uuid))
         .order_by(Root.name)
     )

@@ -112,7 +112,7 @@ def _set_used(session: Session, provider_uuid: str, resource_class: str, now: An
     provider_id = session.scalar(select(ResourceProvider.id).where(ResourceProvider.uuid == provider_uuid))
     if provider_id is None:
         return
-    held = rows.lock_inventories(session, [provider_id])
+    inventories = rows.lock_inventories(session, [provider_id])
     allocated = session.scalar(
         select(func.sum(Allocation.used)).where(
             Allocation.provider_id == provider_id, Allocation.resource_class == resource_class
@@ -121,7 +121,7 @@ def _set_used(session: Session, provider_uuid: str, resource_class: str, now: An
     used = int(allocated or 0)
     key = {"provider_id": provider_id, "resource_class": resource_class}
     connection = session.connection()
-    if (provider_id, resource_class) in held:
+    if (provider_id, resource_class) in inventories:
         connection.execute(update(Inventory).filter_by(**key).values(used=used))
     elif used:
         # The same row that stays for a class that its node no longer has while some of it is still used.

@@ -186,10 +186,10 @@ def _wrong_amount(
     consumer: AuditedConsumer, instance: AuditedInstance, right: Sequence[Holding]
 ) -> ConsumerVerdict | None:
     """Judges only classes that an alternative names: the instance holds other classes for other reasons."""
-    held = _sum(holding.resources for holding in right)
-    if not instance.alternatives or claimed_as(held, instance.alternatives):
+    total = _sum(holding.resources for holding in right)
+    if not instance.alternatives or claimed_as(total, instance.alternatives):
         return None
-    alternative = _nearest(held, instance)
+    alternative = _nearest(total, instance)
     finding = AuditFinding(
         kind=FindingKind.WRONG_AMOUNT,
         consumer_uuid=consumer.uuid,
@@ -199,7 +199,7 @@ def _wrong_amount(
     )
     holdings = {holding.provider_uuid: dict(holding.resources) for holding in consumer.holdings}
     for name in {name for resources in instance.alternatives for name in resources}:
-        if held.get(name) != alternative.get(name):
+        if total.get(name) != alternative.get(name):
             _set_amount(holdings, instance, right, name, alternative.get(name, 0))
     return ConsumerVerdict(finding, {provider: resources for provider, resources in holdings.items() if resources})
 
@@ -307,11 +307,11 @@ def judge_used(amount: UsedAmount) -> AuditFinding | None:
 
 
 def judge_provider(provider: ProviderWithoutNode) -> AuditFinding:
-    held = f", and {provider.consumers} consumers hold something of it" if provider.consumers else ""
+    consumers = f", and {provider.consumers} consumers hold something of it" if provider.consumers else ""
     return AuditFinding(
         kind=FindingKind.WITHOUT_NODE,
         provider_uuid=provider.uuid,
-        detail=f"{provider.name} was made for a compute node that there is no more{held}",
+        detail=f"{provider.name} was made for a compute node that there is no more{consumers}",
         remedy="delete the provider, once nothing of it is held" if provider.consumers else "delete the provider",
     )
 

@@ -51,12 +51,12 @@ def suspects(session: Session, provider_uuid: str, instances: Iterable[objects.I
     """Returns idle instances that hold something else than the scheduler claims for them; None if everything is
     correct.
     """
-    held: dict[str, dict[tuple[int, str], int]] = {}
+    amounts_by_consumer: dict[str, dict[tuple[int, str], int]] = {}
     for uuid, provider_id, name, amount in session.execute(_BOOKS, {"of": provider_uuid}):
-        held.setdefault(uuid, {})[provider_id, name] = amount
-    used = {key: amount for key, amount in held.pop("", {}).items() if amount}
-    differing = tuple(sorted(_differing(held, instances)))
-    return differing if differing or used != _total(held) else None
+        amounts_by_consumer.setdefault(uuid, {})[provider_id, name] = amount
+    used = {key: amount for key, amount in amounts_by_consumer.pop("", {}).items() if amount}
+    differing = tuple(sorted(_differing(amounts_by_consumer, instances)))
+    return differing if differing or used != _total(amounts_by_consumer) else None
 
 
 def holders_gone(session: Session, provider_uuid: str) -> list[str]:

@@ -166,9 +166,12 @@ class _AssignmentSearch:
 
     def _allows(self, slot: Slot, node: Node) -> bool:
         for name, amount in slot.resources.items():
-            held = self._used.get((node.id, name), 0)
+            chosen_amount = self._used.get((node.id, name), 0)
             inventory = node.inventories[name]
-            if held and (inventory.used + held + amount > inventory.capacity or held + amount > inventory.max_unit):
+            if chosen_amount and (
+                inventory.used + chosen_amount + amount > inventory.capacity
+                or chosen_amount + amount > inventory.max_unit
+            ):
                 return False
         if self._request.isolate and slot.group.granular and node in self._apart():
             return False

@@ -146,21 +146,23 @@ def _move_down(
 ) -> None:
     """Moves the allocations of consumers from the root to its children. An allocation that fits into no child stays."""
     inventories = rows.lock_inventories(session, [root_id, *child_ids])
-    held = rows.holdings(session, consumers)
-    taken, freed, moved = Counter[Key](), Counter[Key](), set()
+    holding_by_consumer = rows.holdings(session, consumers)
+    added_amounts, freed, moved = Counter[Key](), Counter[Key](), set()
     for uuid in consumers:
-        for name in sorted(classes & {kind for provider_id, kind in held.get(uuid, {}) if provider_id == root_id}):
-            amount = held[uuid][root_id, name]
-            child = _child_with_space(inventories, held[uuid], child_ids, name, amount)
+        for name in sorted(
+            classes & {kind for provider_id, kind in holding_by_consumer.get(uuid, {}) if provider_id == root_id}
+        ):
+            amount = holding_by_consumer[uuid][root_id, name]
+            child = _child_with_space(inventories, holding_by_consumer[uuid], child_ids, name, amount)
             if child is None:
                 LOG.warning("Node %s: no card has room for %s=%d of %s, which stays as it is", node, name, amount, uuid)
                 continue
             inventories[child, name].used += amount
-            taken[child, name] += amount
+            added_amounts[child, name] += amount
             freed[root_id, name] += amount
             moved.add(uuid)
             _move(session, uuid, root_id, child, name)
-    rows.change_used(session, taken, freed)
+    rows.change_used(session, added_amounts, freed)
     rows.raise_generations(session, moved)
     changes.append(session, rows.node_ids_of(session, [root_id]), now)
     LOG.info("Node %s: allocations of %d consumers moved to the providers of its cards", node, len(moved))

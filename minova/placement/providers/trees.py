@@ -171,11 +171,11 @@ def _free(session: Session, uuid: str, name: str) -> None:
     rows = session.execute(
         select(provider.uuid, provider.name).where(or_(provider.uuid == uuid, provider.name == name))
     )
-    taken = []
+    taken_names = []
     for row in rows:
-        taken += [f"uuid: {uuid}"] if row.uuid == uuid else []
-        taken += [f"name: {name}"] if row.name == name else []
-    if taken:
+        taken_names += [f"uuid: {uuid}"] if row.uuid == uuid else []
+        taken_names += [f"name: {name}"] if row.name == name else []
+    if taken_names:
         raise errors.Conflict(
-            f"Conflicting resource provider {', '.join(taken)} already exists.", errors.DUPLICATE_NAME
+            f"Conflicting resource provider {', '.join(taken_names)} already exists.", errors.DUPLICATE_NAME
         )

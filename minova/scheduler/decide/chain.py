@@ -72,14 +72,14 @@ class ChainRun:
         """Returns the hosts that pass every step for the `index`-th instance, counted from 0."""
         table, rules = self._table, self._rules
         self.steps = []
-        left: Mask = np.ones(len(table), bool)
+        remaining: Mask = np.ones(len(table), bool)
         for name, verdict in preselection_steps(table, spec, one_cell=rules.one_cell, log=rules.log_info):
-            left = self._add_step(name, left, verdict)
+            remaining = self._add_step(name, remaining, verdict)
         if skips_filters(spec):
-            return self._apply_filters((), left, spec, index)
-        page, rows = rules.max_placement_results, left.nonzero()[0]
+            return self._apply_filters((), remaining, spec, index)
+        page, rows = rules.max_placement_results, remaining.nonzero()[0]
         if not 0 < page < len(rows) or UNPAGED_HINTS.intersection(spec.scheduler_hints):
-            return self._apply_filters(rules.filters, left, spec, index)
+            return self._apply_filters(rules.filters, remaining, spec, index)
         # The first page as in Nova. If no host of it passes, judge all other candidates at once and keep the hosts of
         # the first page on which any passes. The result is the same as judging page by page.
         filters_begin = len(self.steps)
@@ -87,18 +87,18 @@ class ChainRun:
         first_page[rows[:page]] = True
         passed = self._apply_filters(rules.filters, first_page, spec, index)
         if passed.any():
-            self.steps.insert(filters_begin, _beyond_page(left, first_page, page))
+            self.steps.insert(filters_begin, _beyond_page(remaining, first_page, page))
             return passed
-        return self._first_page_of(self._apply_filters(rules.filters, left & ~first_page, spec, index), rows)
+        return self._first_page_of(self._apply_filters(rules.filters, remaining & ~first_page, spec, index), rows)
 
     def _first_page_of(self, passed: Mask, candidates: Rows) -> Mask:
         page = self._rules.max_placement_results
         pages = np.full(len(passed), len(candidates))
         pages[candidates] = np.arange(len(candidates)) // page
-        kept: Mask = passed & (pages == pages[passed].min(initial=len(candidates)))
-        if kept.sum() < passed.sum():
-            self.steps.append(_beyond_page(passed, kept, page))
-        return kept
+        rows_of_page: Mask = passed & (pages == pages[passed].min(initial=len(candidates)))
+        if rows_of_page.sum() < passed.sum():
+            self.steps.append(_beyond_page(passed, rows_of_page, page))
+        return rows_of_page
 
     def _apply_filters(self, filters: Sequence[Filter], left: Mask, spec: RequestSpec, index: int) -> Mask:
         """Stops when no host is left."""

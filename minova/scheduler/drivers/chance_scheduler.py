@@ -36,8 +36,8 @@ class RandomWeigher(Weigher):
 
     def column(self, hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec) -> Floats:
         weights = np.fromiter((self._rng.random() for _ in rows), np.float64, len(rows))
-        taken = np.fromiter((hosts.records[row].id in hosts.consumed for row in rows), bool, len(rows))
-        column: Floats = weights - taken
+        is_consumed = np.fromiter((hosts.records[row].id in hosts.consumed for row in rows), bool, len(rows))
+        column: Floats = weights - is_consumed
         return column
 
 

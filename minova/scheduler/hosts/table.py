@@ -202,7 +202,7 @@ class HostTable(Hosts):
     def _reshape(self, removed: Sequence[int], fresh: Sequence[HostRecord]) -> None:
         keep = np.ones(len(self.records), bool)
         keep[list(removed)] = False
-        records = [record for record, kept in zip(self.records, keep, strict=True) if kept] + list(fresh)
+        records = [record for record, is_kept in zip(self.records, keep, strict=True) if is_kept] + list(fresh)
         order = np.argsort([record.id for record in records], kind="stable")
         for name, column in self._columns.items():
             self._columns[name] = np.concatenate([column[keep], np.zeros(len(fresh), column.dtype)])[order]

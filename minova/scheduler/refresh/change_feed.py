@@ -62,12 +62,12 @@ class ChangeFeed:
         if not (self._last in rows if self._last else min(rows, default=1) == 1):
             LOG.info("The feed of host changes was trimmed past %d; reading every host", self._last)
             return None
-        late = self.gaps.fill(number for number in rows if number < self._last)
+        filled_gaps = self.gaps.fill(number for number in rows if number < self._last)
         new = sorted(number for number in rows if number > self._last)
         if every_gap:
             self.gaps.expire(now)
         self._advance(new)
-        return {rows[number] for number in (*late, *new)}
+        return {rows[number] for number in (*filled_gaps, *new)}
 
     def _rows(self, session: Session, ranges: Ranges) -> dict[int, int]:
         """Returns node ids by number: of all rows from the last one seen on, and of these ranges if a number has

@@ -138,8 +138,8 @@ class HostSource:
         query = select(Heartbeat.service_id, Heartbeat.last_seen, Service.binary).join(Service)
         if len(self._last_seen) > FEW:
             query = query.where(Heartbeat.last_seen > max(self._last_seen.values()) - LATE)
-        for service_id, seen, binary in session.execute(query):
-            self._last_seen[service_id] = seen
+        for service_id, seen_at, binary in session.execute(query):
+            self._last_seen[service_id] = seen_at
             if binary == CONDUCTOR:
                 self._conductors.add(service_id)
         self._has_new_service = False

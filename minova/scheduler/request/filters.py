@@ -105,9 +105,9 @@ def _zone(spec: RequestSpec, aggregates: Sequence[AggregateFacts]) -> Iterator[t
     """
     zone = spec.availability_zone
     if zone:
-        named = _uuids(aggregates, lambda key, value: (key, value) == (ZONE_KEY, zone))
-        if named:
-            yield named
+        zone_aggregates = _uuids(aggregates, lambda key, value: (key, value) == (ZONE_KEY, zone))
+        if zone_aggregates:
+            yield zone_aggregates
 
 
 def _isolated(aggregates: Sequence[AggregateFacts], required: set[str]) -> tuple[str, ...]:

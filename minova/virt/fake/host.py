@@ -125,13 +125,13 @@ class FakeHost(FakeRecords):
                 for domain in self._domains.values()
                 if self._is_on(domain, node) and domain.power_state is PowerState.RUNNING
             ]
-            before, kept = self._cpu_times.get(node, (self._started, _IDLE))
+            before, former_times = self._cpu_times.get(node, (self._started, _IDLE))
             now = time.monotonic_ns()
             passed, busy = now - before, min(sum(domain.vcpus for domain in running), self._vcpus)
             times = CpuTimes(
-                user=kept.user + passed * busy * 3 // 4,
-                kernel=kept.kernel + passed * busy // 4,
-                idle=kept.idle + passed * (self._vcpus - busy),
+                user=former_times.user + passed * busy * 3 // 4,
+                kernel=former_times.kernel + passed * busy // 4,
+                idle=former_times.idle + passed * (self._vcpus - busy),
                 iowait=0,
                 frequency=1000,
             )

@@ -49,11 +49,11 @@ def list_detail(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     for row in services.rows:
         if row.disabled or row.binary == _UNSEEN:
             continue
-        seen = services.last_seen.get(row.id)
+        last_seen = services.last_seen.get(row.id)
         hosts.setdefault(zones[row.id], {}).setdefault(row.host, {})[shown_binary(api, call, row.binary)] = {
             "available": services.is_up(row),
             "active": True,
-            "updated_at": None if seen is None else times.microseconds(datetime.fromtimestamp(seen, UTC)),
+            "updated_at": None if last_seen is None else times.microseconds(datetime.fromtimestamp(last_seen, UTC)),
         }
     empty_zones = {*zones.values()} - hosts.keys()
     return {

@@ -131,8 +131,8 @@ def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
         node = find(call, session)
         services = read_services.services(session, api.conf.service_down_time, api.db)
         servers = _servers(session, [node]) if is_true(call.query.with_servers) else None
-    (shown,) = _with_uptimes(api, call, [view(call, node, services, servers=servers)])
-    return {"hypervisor": shown}
+    (hypervisor,) = _with_uptimes(api, call, [view(call, node, services, servers=servers)])
+    return {"hypervisor": hypervisor}
 
 
 def uptime(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:

@@ -215,7 +215,7 @@ def shown_binary(api: ComputeApiCollaborators, call: Call, binary: str) -> str:
 def view(
     call: Call, row: read_services.ServiceRow, services: read_services.ServiceLiveness, zone: str, binary: str
 ) -> ServiceView:
-    seen = services.last_seen.get(row.id)
+    last_seen = services.last_seen.get(row.id)
     complete = ServiceView(
         id=row.uuid if call.since(BY_UUID) else row.id,
         binary=binary,
@@ -224,7 +224,7 @@ def view(
         status="disabled" if row.disabled else "enabled",
         state="up" if services.is_up(row) else "down",
         in_doubt=row.id in services.in_doubt if call.shows_all else msgspec.UNSET,
-        updated_at=None if seen is None else times.microseconds(datetime.fromtimestamp(seen, UTC)),
+        updated_at=None if last_seen is None else times.microseconds(datetime.fromtimestamp(last_seen, UTC)),
         disabled_reason=row.disabled_reason or row.down_reason or row.refused_report,
         forced_down=row.forced_down,
     )

@@ -165,26 +165,26 @@ def show_item(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
 
 def create_metadata(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Sets the items of the body and keeps all other items."""
-    given = checked_items(call.body.metadata)
-    return {"metadata": _set(api, call, given, keep=True)}
+    metadata = checked_items(call.body.metadata)
+    return {"metadata": _set(api, call, metadata, keep=True)}
 
 
 def replace_metadata(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
-    given = checked_items(call.body.metadata)
-    _set(api, call, given, keep=False)
-    return {"metadata": given}
+    metadata = checked_items(call.body.metadata)
+    _set(api, call, metadata, keep=False)
+    return {"metadata": metadata}
 
 
 def update_item(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Raises BadRequest if the body does not have the key of the path. Other keys in the body have no effect, as in
     Nova.
     """
-    given = checked_items(call.body.meta)
+    metadata = checked_items(call.body.meta)
     key = call.path["key"]
-    if key not in given:
+    if key not in metadata:
         raise errors.BadRequest("Request body and URI mismatch")
-    _set(api, call, {key: given[key]}, keep=True)
-    return {"meta": given}
+    _set(api, call, {key: metadata[key]}, keep=True)
+    return {"meta": metadata}
 
 
 def delete_item(api: ComputeApiCollaborators, call: Call) -> None:

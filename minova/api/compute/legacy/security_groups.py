@@ -76,8 +76,8 @@ def list_groups(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
         # The quota bounds the number of a project's groups.
         seen_by = None if everywhere else call.ctx.project_id
         groups = stored.visible(session, seen_by, {}, Page(limit=min(query.offset + size, _MAX_GROUPS)))
-        shown = shown_groups(session, groups[query.offset :])
-    return {"security_groups": sorted(shown, key=lambda group: (group["tenant_id"], group["name"]))}
+        group_views = shown_groups(session, groups[query.offset :])
+    return {"security_groups": sorted(group_views, key=lambda group: (group["tenant_id"], group["name"]))}
 
 
 # The most groups that one request reads.

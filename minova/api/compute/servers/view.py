@@ -283,8 +283,8 @@ def _attributes(form: ServerForm, row: InstanceRow) -> dict[str, Any]:
 def _image(form: ServerForm, row: InstanceRow, image: Image | None) -> LinkedImage:
     properties: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
     if form.has_image_properties:
-        kept = {} if image is None else image.properties
-        properties = {key: value for key, value in kept.items() if _GUEST_PROPERTIES.fullmatch(key)}
+        image_properties = {} if image is None else image.properties
+        properties = {key: value for key, value in image_properties.items() if _GUEST_PROPERTIES.fullmatch(key)}
     return LinkedImage(id=row.image_ref, links=form.images.bookmark(row.image_ref), properties=properties)
 
 

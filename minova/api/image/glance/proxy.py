@@ -19,8 +19,13 @@ class GlanceProxy:
         self._client = client
 
     def page(self, call: Call, filters: Filters, limit: int, marker: str | None) -> list[Image]:
-        named = {"name": filters.name, "status": filters.status, "updated_at": filters.updated_at, "marker": marker}
-        query = {**filters.others, **{key: value for key, value in named.items() if value is not None}}
+        own_filters = {
+            "name": filters.name,
+            "status": filters.status,
+            "updated_at": filters.updated_at,
+            "marker": marker,
+        }
+        query = {**filters.others, **{key: value for key, value in own_filters.items() if value is not None}}
         return [image_of(each) for each in self._client.page({**query, "limit": str(limit)}, _token(call))]
 
     def show(self, call: Call) -> Image:

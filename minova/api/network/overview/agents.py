@@ -88,7 +88,7 @@ def _agents(api: NetworkApiCollaborators) -> Iterator[dict[str, Any]]:
     for row in service_list.rows:
         if row.topic != "compute":
             continue
-        seen = service_list.last_seen.get(row.id)
+        last_seen = service_list.last_seen.get(row.id)
         yield {
             "id": row.uuid,
             "agent_type": KIND,
@@ -98,7 +98,9 @@ def _agents(api: NetworkApiCollaborators) -> Iterator[dict[str, Any]]:
             "availability_zone": zones.get(row.host, api.conf.scheduler.default_availability_zone),
             "admin_state_up": not row.disabled,
             "alive": service_list.is_up(row),
-            "heartbeat_timestamp": None if seen is None else f"{datetime.fromtimestamp(seen, UTC):%Y-%m-%d %H:%M:%S}",
+            "heartbeat_timestamp": None
+            if last_seen is None
+            else f"{datetime.fromtimestamp(last_seen, UTC):%Y-%m-%d %H:%M:%S}",
             "description": row.disabled_reason,
             "configurations": {},
         }

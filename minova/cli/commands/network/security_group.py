@@ -280,16 +280,16 @@ def row_of(rule: Json) -> tuple[Any, ...]:
     """Returns the row of a rule as OpenStack's client shows it."""
     low, high = rule["port_range_min"], rule["port_range_max"]
     if rule["protocol"] in {"icmp", "icmpv6"}:
-        shown = "" if low is None else f"type={low}" + ("" if high is None else f":code={high}")
+        port_range = "" if low is None else f"type={low}" + ("" if high is None else f":code={high}")
     else:
-        shown = "" if low is None else f"{low}:{high}"
+        port_range = "" if low is None else f"{low}:{high}"
     anywhere = "0.0.0.0/0" if rule["ethertype"] == "IPv4" else "::/0"
     return (
         rule["id"],
         rule["protocol"],
         rule["ethertype"],
         rule["remote_ip_prefix"] or anywhere,
-        shown,
+        port_range,
         rule["direction"],
         rule["remote_group_id"],
     )

@@ -80,18 +80,18 @@ class SubnetCreate(ShowOne):
 
     def _range(self, parsed_args: argparse.Namespace) -> Json:
         """Returns the fields that say where its range comes from."""
-        given, pool = parsed_args.subnet_range, parsed_args.subnet_pool
-        if given is None and pool is None and not parsed_args.use_default_subnet_pool:
+        subnet_range, pool = parsed_args.subnet_range, parsed_args.subnet_pool
+        if subnet_range is None and pool is None and not parsed_args.use_default_subnet_pool:
             raise UsageError("Give --subnet-range, --subnet-pool or --use-default-subnet-pool.")
         subnet_pool = None if pool is None else find.subnet_pool(self.client, pool)
         versions = (
             parsed_args.ip_version,
-            given and (6 if ":" in given else 4),
+            subnet_range and (6 if ":" in subnet_range else 4),
             subnet_pool and subnet_pool["ip_version"],
         )
         return {
             "ip_version": next((version for version in versions if version), 4),
-            "cidr": given,
+            "cidr": subnet_range,
             "subnetpool_id": subnet_pool and subnet_pool["id"],
             "use_default_subnetpool": parsed_args.use_default_subnet_pool or None,
             "prefixlen": parsed_args.prefix_length,

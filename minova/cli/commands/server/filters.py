@@ -94,8 +94,8 @@ def percent(text: str) -> int:
 
 def query_of(client: Client, parsed_args: argparse.Namespace) -> Json:
     """Returns the query for the API. Raises CliError if a flavor, image, project, user or server does not exist."""
-    named = ((field, getattr(parsed_args, option)) for option, field in _FIELDS.items())
-    query = {field: value for field, value in named if value not in (None, [])}
+    field_values = ((field, getattr(parsed_args, option)) for option, field in _FIELDS.items())
+    query = {field: value for field, value in field_values if value not in (None, [])}
     for field in ("tags", "not-tags"):
         if field in query:
             query[field] = ",".join(query[field])

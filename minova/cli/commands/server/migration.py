@@ -134,9 +134,9 @@ def _progress(client: Client, server: Json, migration: Json) -> Json | None:
     """Returns how far a live migration in progress is; None: it is not in progress."""
     if migration["migration_type"] != "live-migration" or migration["status"] in ENDED:
         return None
-    for shown in client.get(f"{COMPUTE}/servers/{part(server['id'])}/migrations")["migrations"]:
-        if shown["id"] == migration["id"]:
-            return {key: value for key, value in shown.items() if key.startswith(_SHOWN)}
+    for in_progress in client.get(f"{COMPUTE}/servers/{part(server['id'])}/migrations")["migrations"]:
+        if in_progress["id"] == migration["id"]:
+            return {key: value for key, value in in_progress.items() if key.startswith(_SHOWN)}
     return None
 
 

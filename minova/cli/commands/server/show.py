@@ -63,7 +63,7 @@ class ServerShow(ShowOne):
         path = f"{COMPUTE}/servers/{part(server['id'])}"
         if parsed_args.diagnostics:
             return self.dict2columns(self.client.at("2.48").get(f"{path}/diagnostics"))
-        shown = fields(server, OneServer(self.client))
+        fields_of_server = fields(server, OneServer(self.client))
         if parsed_args.topology:
-            shown["topology"] = self.client.at("2.78").get(f"{path}/topology")
-        return self.dict2columns(shown)
+            fields_of_server["topology"] = self.client.at("2.78").get(f"{path}/topology")
+        return self.dict2columns(fields_of_server)

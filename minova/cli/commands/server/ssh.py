@@ -82,12 +82,12 @@ class ServerSsh(Command):
         server = find.server(self.client, parsed_args.server)
         _require_running(server)
         address = address_of(server, parsed_args.address_type, parsed_args.version)
-        given = own_options(parsed_args.ssh_args)
+        ssh_options = own_options(parsed_args.ssh_args)
         way = way_to(self.client, server, address)
         words = [*way.options, "-o", f"HostKeyAlias={server['id']}"]
-        if "l" not in given:
+        if "l" not in ssh_options:
             words += ["-l", parsed_args.login or user_of(self.client, server)]
-        if "i" not in given:
+        if "i" not in ssh_options:
             words += identity_of(self.client, server, parsed_args.identity)
         if parsed_args.port is not None:
             words += ["-p", str(parsed_args.port)]
@@ -197,9 +197,9 @@ def user_of(client: Client, server: Json) -> str:
     user = image.get("os_admin_user") or USERS.get(str(image.get("os_distro", "")).lower())
     if user and not str(user).startswith("-"):
         return str(user)
-    named = f" of image {image['name']}" if image.get("name") else ""
+    of_image = f" of image {image['name']}" if image.get("name") else ""
     raise CliError(
-        f"Which user logs in to server {server['name']} is not known. Name one with --login, or set a property{named} when it is "
+        f"Which user logs in to server {server['name']} is not known. Name one with --login, or set a property{of_image} when it is "
         "created: --property os_admin_user=USER, or --property os_distro=debian"
     )
 

@@ -120,9 +120,9 @@ class Detach(InterfaceKind):
 
     def instance_for_host(self, session: Session, instance: Instance, arguments: HostArguments) -> Instance:
         """Adds the interface that is to be detached, even if its port is marked for deletion."""
-        shown = {vif.port_id for vif in instance.network_info}
+        shown_ports = {vif.port_id for vif in instance.network_info}
         every = vifs.of_instances(session, [instance.uuid], rules=True, pending_delete=True).get(instance.uuid, ())
-        more = tuple(vif for vif in every if vif.port_id == arguments.port_id and vif.port_id not in shown)
+        more = tuple(vif for vif in every if vif.port_id == arguments.port_id and vif.port_id not in shown_ports)
         return msgspec.structs.replace(instance, network_info=(*instance.network_info, *more))
 
     def succeeded(self, session: Session, locked: LockedAction, after: VmState) -> dict[str, Any]:

@@ -115,8 +115,8 @@ class Move(_BegunWithRecord):
     def _require_host(self, request: ActionRequest, requested_move: RequestedMove) -> None:
         answer = self._moves.preview(request.ctx, request.instance_uuid, requested_move, self._scheduler)
         if not answer.selections:
-            named = request.arguments.names_hosts
-            raise errors.BadRequest(answer.diagnosis.summary() if named else "No valid host was found.")
+            names_hosts = request.arguments.names_hosts
+            raise errors.BadRequest(answer.diagnosis.summary() if names_hosts else "No valid host was found.")
 
 
 class Settle(_BegunWithRecord):
@@ -176,8 +176,8 @@ class Confirmations:
         if window <= 0:
             return
         with self._worker.db.read() as session:
-            due = migrations.unconfirmed(session, self._worker.now(), window, LIMIT)
-        for migration in due:
+            unconfirmed = migrations.unconfirmed(session, self._worker.now(), window, LIMIT)
+        for migration in unconfirmed:
             uuid = migration.instance_uuid
             LOG.info("Instance %s was moved more than %g s ago: it is confirmed", uuid, window)
             try:

@@ -262,12 +262,12 @@ class ShelvedOffloads:
             return
         begin_unknown(self._worker, unknown_times.OF_SERVERS)
         with self._worker.db.read() as session:
-            due = instances.shelved_before(session, self._worker.now() - seconds)
-            newer = unexpected.newer_among(session, due)
+            instance_uuids = instances.shelved_before(session, self._worker.now() - seconds)
+            newer = unexpected.newer_among(session, instance_uuids)
         now = self._ticks()
         forgotten = now - 2 * self._pauses.longest
         self._attempts = {uuid: before for uuid, before in self._attempts.items() if before.not_before > forgotten}
-        for instance_uuid in due:
+        for instance_uuid in instance_uuids:
             before = self._attempts.get(instance_uuid, _Attempts(0, now))
             if now + self._interval / 2 < before.not_before:  # this search may be a little early
                 continue

@@ -65,9 +65,9 @@ class ColdMigration(LibvirtDomains):
             self._snapshots.require_none_kept(instance.uuid, host)
             self._note_addresses(domain)
             xml = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
-            kept = self._kept_by_libvirt(connection, instance, domain, xml)
-            self._staged[migration_uuid] = kept
-        files, served = self._moving.files(instance, kept), self._moving.image_files(instance, images)
+            files_of_libvirt = self._kept_by_libvirt(connection, instance, domain, xml)
+            self._staged[migration_uuid] = files_of_libvirt
+        files, served = self._moving.files(instance, files_of_libvirt), self._moving.image_files(instance, images)
         export, owner = self._serve(instance, migration_uuid, key, files, served, xml)
         size = {"memory_mb": instance.flavor.memory_mb, "vcpus": instance.flavor.vcpus}
         return msgspec.structs.replace(export, addresses=owner.addresses, **size)

@@ -78,13 +78,13 @@ class ImageHold:
             with ExitStack() as opened:
                 try:
                     files: list[IO[bytes]] = [opened.enter_context(path.open("rb")) for path in self._paths]
-                    held = bool(files) and all(_forbid(file.fileno()) for file in files)
+                    is_held = bool(files) and all(_forbid(file.fileno()) for file in files)
                 except OSError:
                     return False
-                if held:
+                if is_held:
                     opened.pop_all()
                     self._files = files
-                return held
+                return is_held
 
     def release(self) -> None:
         """Idempotent."""
@@ -113,5 +113,5 @@ def _forbid(fd: int) -> bool:
 def _is_locked(fd: int, first: int, count: int) -> bool:
     """Whether another process has locked one of so many bytes from `first` on."""
     probe = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, first, count, 0)
-    held: int = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_OFD_GETLK, probe))[0]
-    return held != fcntl.F_UNLCK
+    lock_type: int = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_OFD_GETLK, probe))[0]
+    return lock_type != fcntl.F_UNLCK

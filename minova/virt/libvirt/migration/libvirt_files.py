@@ -32,7 +32,7 @@ class KeptFile(NamedTuple):
 VARIABLES = KeptFile("/var/lib/libvirt/qemu/nvram", "_VARS.fd", "nvram.fd")
 MEMORY = KeptFile("/var/lib/libvirt/qemu/save", ".save", "memory.save")
 KINDS = (VARIABLES, MEMORY)
-BESIDE = frozenset({*(kept.beside for kept in KINDS), *tpm_files.BESIDE.values()})
+BESIDE = frozenset({*(kind.beside for kind in KINDS), *tpm_files.BESIDE.values()})
 
 
 def arriving(name: str, attempt: int) -> str:

@@ -161,7 +161,7 @@ class LiveRun:
         self, begun: "concurrent.futures.Future[None] | None", progress: Callable[[LiveProgress], None]
     ) -> LivePhase | None:
         """Returns the last phase, once libvirt no longer works on the migration; None: the guest is handed over."""
-        phase, is_forced, seen = LivePhase.PREPARING, False, _DomainReading(GuestSide.RUNNING, True, {})
+        phase, is_forced, last_reading = LivePhase.PREPARING, False, _DomainReading(GuestSide.RUNNING, True, {})
         while not (begun.done() if begun is not None else not self._look_at_domain().migrates):
             try:
                 now = self._look_at_domain()
@@ -173,16 +173,16 @@ class LiveRun:
                 concurrent.futures.wait([begun], POLL)  # the call fails, too
                 continue
             # Between two phases libvirt counts nothing.
-            seen = now if now.stats.get("memory_total") else now._replace(stats=seen.stats)
+            last_reading = now if now.stats.get("memory_total") else now._replace(stats=last_reading.stats)
             if phase is not LivePhase.POST_COPY:
-                phase = _phase(seen) or phase
+                phase = _phase(last_reading) or phase
             try:
-                progress(self._progress(seen, phase))
+                progress(self._progress(last_reading, phase))
             except BaseException:
                 self._abort(begun)
                 raise
             if phase is LivePhase.POST_COPY:
-                self._require_progress(seen)
+                self._require_progress(last_reading)
             else:
                 self._raise_downtime()
                 is_forced = is_forced or self._act_at_timeout()

@@ -106,8 +106,8 @@ class MovingDisks:
                 entry = owner.read()
                 if entry is not None and entry.shown != migration_uuid:
                     try:
-                        owner.write(shown := msgspec.structs.replace(entry, shown=migration_uuid))
-                        entry = shown
+                        owner.write(shown_entry := msgspec.structs.replace(entry, shown=migration_uuid))
+                        entry = shown_entry
                     except OSError as error:
                         LOG.warning("The owner record of instance %s cannot be written: %s", instance_uuid, error)
         except FileNotFoundError:
@@ -326,8 +326,8 @@ class MovingDisks:
         with disk_full(f"Disks of instance {instance.uuid} in {self._disks.path}"):
             with disk_owner.locked(folder) as owner:
                 self._disks.require_closed(folder / disk_owner.ROOT_DISK, owner.read(), host)
-                taken = owner.hand_over(host, attempt)
-                owner.write(msgspec.structs.replace(taken, drive_is_cd=write_drive.is_cd))
+                handed_over = owner.hand_over(host, attempt)
+                owner.write(msgspec.structs.replace(handed_over, drive_is_cd=write_drive.is_cd))
             self._fit(instance)
             if instance.config_drive:
                 disk_images.written(folder / DRIVE, write_drive.write, self._disks.share_written)

@@ -243,10 +243,10 @@ class Disks(OwnedFolders):
         with (
             disk_full(what),
             disk_owner.locked(folder, make=True) as owner,
-            _taking_over(owner, entry) as (taken, renames),
+            _taking_over(owner, entry) as (taken_entry, renames),
         ):
             self.share(folder, base)
-            record_inode = lambda disk: owner.write(msgspec.structs.replace(taken, disk=disk))  # noqa: E731
+            record_inode = lambda disk: owner.write(msgspec.structs.replace(taken_entry, disk=disk))  # noqa: E731
             root = folder / disk_owner.ROOT_DISK
             with disk_images.together() as new:
                 # It is renamed last: until then the others are opened in the formats of their predecessors.
@@ -269,9 +269,9 @@ class Disks(OwnedFolders):
                 for path in (folder / OVERLAY, folder / OVERLAY_RECORD, *folder.glob(KEPT_OVERLAYS)):
                     path.unlink(missing_ok=True)
                 renames()
-            if taken.former is not None:
+            if taken_entry.former is not None:
                 # The inode of the former disk may belong to another file by now.
-                owner.write(msgspec.structs.replace(taken, disk=disk_owner.inode(root), former=None))
+                owner.write(msgspec.structs.replace(taken_entry, disk=disk_owner.inode(root), former=None))
 
     def make_boot_files(self, instance: Instance, image_path: Path | None) -> None:
         """Make the kernel and ramdisk of an instance that has come from another host. `image_path`: its image in the cache."""
@@ -464,9 +464,9 @@ def _taking_over(owner: OwnerFile, entry: DiskOwner) -> Iterator[tuple[DiskOwner
         nonlocal is_renamed
         is_renamed = True
 
-    taken = owner.take(entry)
+    taken_entry = owner.take(entry)
     try:
-        yield taken, renames
+        yield taken_entry, renames
     except BaseException:
         if former is not None and former.host == entry.host and not is_renamed:
             owner.write(former)

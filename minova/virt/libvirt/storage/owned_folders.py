@@ -132,12 +132,12 @@ class OwnedFolders(GuestFolders):
             with disk_owner.locked(folder) as owner:
                 entry = owner.read()
                 self.require_closed(root, entry, host)
-                taken = owner.take_over(host, attempt, old_attempt, self._former_hosts)
+                was_taken = owner.take_over(host, attempt, old_attempt, self._former_hosts)
         except FileNotFoundError:
             return False
-        if taken:
+        if was_taken:
             self.share_written(root)
-        return taken
+        return was_taken
 
     def are_left(self, instance: Instance, host: str) -> bool:
         """Whether the instance has come to this host, and its disks are still recorded as those of its host before: a move
@@ -171,13 +171,13 @@ class OwnedFolders(GuestFolders):
         folder = self.folder(instance_uuid)
         try:
             with disk_owner.locked(folder) as owner:
-                kept = self._reason_to_keep(instance_uuid, owner, host, row)
+                reason = self._reason_to_keep(instance_uuid, owner, host, row)
                 if owner.is_taken_over(host) and (row.undone or row.host != host):
                     LOG.info("The files in %s go back to the host of the evacuated server", folder)
                     owner.give_back()
                     return
-                if kept:
-                    LOG.warning("The files in %s are not removed: %s", folder, kept)
+                if reason:
+                    LOG.warning("The files in %s are not removed: %s", folder, reason)
                     return
                 _remove_folder(folder)
         except FileNotFoundError:

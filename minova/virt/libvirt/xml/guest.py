@@ -54,12 +54,12 @@ def guest_of(instance: Instance, settings: HostSettings) -> Guest:
     recorded_machine = instance.system_metadata.get(MACHINE_TYPE)
     if recorded_machine:
         # Another version of QEMU may lack this version of the machine.
-        here = machine_here(recorded_machine, arch, settings.machines.get(arch, frozenset()))
-        if here is None:
+        local_machine = machine_here(recorded_machine, arch, settings.machines.get(arch, frozenset()))
+        if local_machine is None:
             LOG.warning(
                 "Instance %s has no machine %s here: that of its image is used", instance.uuid, recorded_machine
             )
-        hardware = msgspec.structs.replace(hardware, machine_type=here or own_hardware.machine_type)
+        hardware = msgspec.structs.replace(hardware, machine_type=local_machine or own_hardware.machine_type)
     machine = hardware.machine_type or settings.machine_types.get(arch)
     secure = hardware.secure_boot == REQUIRED
     if hardware.secure_boot == OPTIONAL:

@@ -201,9 +201,9 @@ def _copy_with_children(element: ET.Element | None, children: Tree) -> ET.Elemen
     for child in element:
         if child.tag not in children:
             raise _refused(f"{child.tag} in {element.tag}")
-        taken = _copy_with_children(child, children[child.tag])
-        if taken is not None:
-            clone.append(taken)
+        copied = _copy_with_children(child, children[child.tag])
+        if copied is not None:
+            clone.append(copied)
     return clone
 
 
@@ -337,11 +337,13 @@ def _add_model(target: ET.Element, source: ET.Element) -> None:
 
 def _show_virtio(device: ET.Element, source: ET.Element | None) -> None:
     driver = device.find("driver")
-    seen = {} if source is None else {name: value for name, value in source.attrib.items() if name in _VIRTIO}
-    if driver is None and not seen:
+    virtio_attributes = (
+        {} if source is None else {name: value for name, value in source.attrib.items() if name in _VIRTIO}
+    )
+    if driver is None and not virtio_attributes:
         return
     if driver is None:
         driver = ET.SubElement(device, "driver")
     for name in _VIRTIO & driver.attrib.keys():
         del driver.attrib[name]
-    driver.attrib.update(seen)
+    driver.attrib.update(virtio_attributes)

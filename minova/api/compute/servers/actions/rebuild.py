@@ -65,7 +65,7 @@ def requested(
         image,
     )
     changes: dict[str, Any] = {"config_drive": data.config_drive}
-    for given, column, value in (
+    for argument, column, value in (
         (arguments.name, "display_name", lambda name: names.checked("Server name", name)),
         (arguments.description, "description", lambda text: text),
         (arguments.metadata, "metadata_", lambda metadata: create.checked_metadata(api, call, metadata)),
@@ -75,7 +75,7 @@ def requested(
         (arguments.access_ipv6, "access_ip_v6", lambda text: access_address(6, text)),
         (arguments.disk_config, disk_config.KEY, lambda chosen: create.checked_disk_config(chosen, image)),
     ):
-        _change(changes, given, column, value)
+        _change(changes, argument, column, value)
     if not isinstance(arguments.key_name, msgspec.UnsetType):
         changes |= _key_pair(call, session, arguments.key_name)
     rebuilt = RebuiltServer(image=image, changes=changes, files=data.injected_files, admin_password=data.admin_password)

@@ -101,8 +101,8 @@ def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     counted: GuestDiagnostics = from_host(call, row, "diagnostics", ask)
     if not call.since("2.48"):
         return _in_words_of_libvirt(counted)
-    shown: dict[str, Any] = msgspec.to_builtins(_view(counted, row))
-    return shown
+    answer: dict[str, Any] = msgspec.to_builtins(_view(counted, row))
+    return answer
 
 
 def _view(counted: GuestDiagnostics, row: InstanceRow) -> DiagnosticsView:

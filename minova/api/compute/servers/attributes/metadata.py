@@ -34,26 +34,26 @@ def show(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
 def create(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Sets the items of the body and keeps all other items."""
     uuid, before = _of(api, call)
-    given = checked_items(call.body.metadata)
-    _change(api, call, uuid, given)
-    return {"metadata": {**before, **given}}
+    metadata = checked_items(call.body.metadata)
+    _change(api, call, uuid, metadata)
+    return {"metadata": {**before, **metadata}}
 
 
 def replace(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     uuid, _ = _of(api, call)
-    given = checked_items(call.body.metadata)
-    _change(api, call, uuid, given, replace=True)
-    return {"metadata": given}
+    metadata = checked_items(call.body.metadata)
+    _change(api, call, uuid, metadata, replace=True)
+    return {"metadata": metadata}
 
 
 def update(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     """Raises BadRequest if the body has another key than the path."""
     uuid, _ = _of(api, call)
-    given = checked_items(call.body.meta)
-    if [*given] != [call.path["key"]]:
+    metadata = checked_items(call.body.meta)
+    if [*metadata] != [call.path["key"]]:
         raise errors.BadRequest("Request body and URI mismatch: the body must hold the key in the path, and no other.")
-    _change(api, call, uuid, given)
-    return {"meta": given}
+    _change(api, call, uuid, metadata)
+    return {"meta": metadata}
 
 
 def delete(api: ComputeApiCollaborators, call: Call) -> None:

@@ -43,10 +43,10 @@ def check_together(nics: Sequence[WantedNic], servers: int) -> None:
     """Raises BadRequest if one server, or this number of servers, cannot have all of the interfaces."""
     if len(nics) > MAX_NICS:
         raise errors.BadRequest(f"A server may have {MAX_NICS} networks, and {len(nics)} are given.")
-    given = [nic.port for nic in nics if nic.port is not None]
-    if len(set(given)) < len(given):
+    port_ids = [nic.port for nic in nics if nic.port is not None]
+    if len(set(port_ids)) < len(port_ids):
         raise errors.BadRequest("A port stands in networks twice.")
-    if servers > 1 and (given or any(nic.fixed_ip is not None for nic in nics)):
+    if servers > 1 and (port_ids or any(nic.fixed_ip is not None for nic in nics)):
         raise errors.BadRequest("A port or a fixed_ip is for one server, and max_count is more.")
 
 

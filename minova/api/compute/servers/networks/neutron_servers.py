@@ -71,12 +71,14 @@ def group_names(api: ComputeApiCollaborators, call: Call, ports: Ports) -> dict[
     try:
         port_documents = _all(partial(client.ports, token, fields=["id", "security_groups"]), _flat(ports.values()))
         groups = {port["id"]: _groups_in(port) for port in port_documents}
-        named = _all(partial(client.security_groups, token, fields=["id", "name"]), set(_flat(groups.values())))
+        security_groups = _all(
+            partial(client.security_groups, token, fields=["id", "name"]), set(_flat(groups.values()))
+        )
     except errors.MinovaError as error:
         LOG.warning("Servers are shown without their security groups: %s", error)
         return {}
     # A group in Neutron may have an empty name.
-    names = {group["id"]: group["name"] or group["id"] for group in named}
+    names = {group["id"]: group["name"] or group["id"] for group in security_groups}
     return {
         uuid: sorted({names[group] for group in _flat(groups.get(port, ()) for port in of_server) if group in names})
         for uuid, of_server in ports.items()

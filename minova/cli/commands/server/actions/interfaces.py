@@ -85,7 +85,7 @@ class ServerAddFixedIp(ShowOne):
             f"ip_address='{fixed_ip['ip_address']}', subnet_id='{fixed_ip['subnet_id']}'"
             for fixed_ip in attachment["fixed_ips"]
         ]
-        shown = {
+        fields = {
             "Port ID": attachment["port_id"],
             "Server ID": server["id"],
             "Network ID": attachment["net_id"],
@@ -94,7 +94,7 @@ class ServerAddFixedIp(ShowOne):
             "Fixed IPs": Words(addresses),
             **({"Tag": attachment.get("tag")} if parsed_args.tag else {}),
         }
-        return self.dict2columns(shown)
+        return self.dict2columns(fields)
 
 
 class ServerRemoveNetwork(Command):

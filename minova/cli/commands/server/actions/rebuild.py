@@ -76,7 +76,7 @@ class ServerRebuild(ServerActionCommand):
             image = find.image(self.client, parsed_args.image)["id"]
         else:
             image = self.client.get(f"{COMPUTE}/servers/{part(server['id'])}")["server"]["image"]["id"]
-        given = {
+        options = {
             "name": parsed_args.name,
             "description": parsed_args.description,
             "hostname": parsed_args.hostname,
@@ -88,7 +88,7 @@ class ServerRebuild(ServerActionCommand):
             "trusted_image_certificates": parsed_args.trusted_image_certificates,
         }
         removed = {"key_name": parsed_args.no_key_name, "user_data": parsed_args.no_user_data}
-        changes = {key: value for key, value in given.items() if value is not None}
+        changes = {key: value for key, value in options.items() if value is not None}
         return {"imageRef": image, **changes, **{key: None for key, is_removed in removed.items() if is_removed}}
 
     def show(self, server: Json, answer: Any) -> None:

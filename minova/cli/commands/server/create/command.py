@@ -131,10 +131,10 @@ With --dry-run nothing is made: it shows where they would go (exit code 0), or w
         if several:
             names = Names(self.client)
             return COLUMNS, [row(server, names, long=False) for server in servers]
-        shown = fields(servers[0], OneServer(self.client))
+        fields_of_server = fields(servers[0], OneServer(self.client))
         if "adminPass" in created.get("server", {}):
-            shown["adminPass"] = created["server"]["adminPass"]
-        return tuple(shown), [tuple(shown.values())]
+            fields_of_server["adminPass"] = created["server"]["adminPass"]
+        return tuple(fields_of_server), [tuple(fields_of_server.values())]
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Any) -> int:
         """Prints one server in the form of `show`; the reasons of failed builds follow the table."""
@@ -155,8 +155,8 @@ With --dry-run nothing is made: it shows where they would go (exit code 0), or w
         if minimum > maximum:
             raise UsageError(f"--min {minimum} is above --max {maximum}.")
         more: Json = {"name": parsed_args.name, "min_count": minimum, "max_count": maximum}
-        given = {key: getattr(parsed_args, key) for key in _WORDS}
-        more |= {key: value for key, value in given.items() if value}
+        words = {key: getattr(parsed_args, key) for key in _WORDS}
+        more |= {key: value for key, value in words.items() if value}
         more |= disks_of(parsed_args)
         networks = networks_of(self.client, parsed_args)
         if networks is not None:

@@ -80,10 +80,10 @@ def block_device(text: str) -> Json:
     """Returns the device in the form of the API. By default the source is blank, and the destination is local if the
     source is blank or an image.
     """
-    given = _of_file(Path(text)) if Path(text).is_file() else dict(pair.partition("=")[::2] for pair in text.split(","))
-    for key, value in given.items():
+    pairs = _of_file(Path(text)) if Path(text).is_file() else dict(pair.partition("=")[::2] for pair in text.split(","))
+    for key, value in pairs.items():
         _check(text, key, value)
-    device = {"source_type": "blank", **{key: _typed(key, value) for key, value in given.items()}}
+    device = {"source_type": "blank", **{key: _typed(key, value) for key, value in pairs.items()}}
     is_local = device["source_type"] in {"blank", "image"}
     device.setdefault("destination_type", "local" if is_local else "volume")
     if not is_local or device["destination_type"] == "volume":
@@ -93,12 +93,12 @@ def block_device(text: str) -> Json:
 
 def _of_file(path: Path) -> Json:
     try:
-        given = json.loads(path.read_bytes())
+        document = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
         raise UsageError(f"Cannot read the block device {path}: {error}.") from None
-    if not isinstance(given, dict):
+    if not isinstance(document, dict):
         raise UsageError(f"The block device {path} is not an object of keys and values.")
-    return given
+    return document
 
 
 def _check(text: str, key: str, value: Any) -> None:

@@ -42,8 +42,8 @@ def add_request_options(parser: argparse.ArgumentParser, *, any_image: bool = Fa
 def request_body(client: Client, parsed_args: argparse.Namespace) -> Json:
     """Returns the request body, with flavor, image, group and servers by their IDs."""
     zone = parsed_args.availability_zone
-    named = {"host": parsed_args.host, "hypervisor_hostname": parsed_args.hypervisor_hostname}
-    places = {key: value for key, value in named.items() if value}
+    place_options = {"host": parsed_args.host, "hypervisor_hostname": parsed_args.hypervisor_hostname}
+    places = {key: value for key, value in place_options.items() if value}
     if places and zone and ":" in zone:
         raise UsageError("--host and a host in --availability-zone say the same thing: give one.")
     server: Json = {"metadata": dict(parsed_args.property), **places}
@@ -66,8 +66,8 @@ def _all_hints(client: Client, parsed_args: argparse.Namespace) -> Json:
     if isinstance(group, str):
         hints["group"] = find.server_group(client, group)["id"]
     for key in NAMING_SERVERS & hints.keys():
-        named = hints[key] if isinstance(hints[key], list) else [hints[key]]
-        hints[key] = [find.server(client, name)["id"] for name in named]
+        server_names = hints[key] if isinstance(hints[key], list) else [hints[key]]
+        hints[key] = [find.server(client, name)["id"] for name in server_names]
     return hints
 
 
