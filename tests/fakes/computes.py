@@ -15,6 +15,7 @@ from minova.cmd.compute import make_manager as make_compute_manager
 from minova.compute.actions.action_run import Repeated, repeated
 from minova.compute.actions.results import UnreportedResults
 from minova.compute.guest_records import GuestRecords
+from minova.compute.images.source import CopyWriter
 from minova.compute.images.tokens import ImageToken
 from minova.compute.manager import ComputeManager
 from minova.context import service_context
@@ -59,8 +60,8 @@ class FakeImages:
             raise self.refuse
         return self.path
 
-    def take_copy(self, image: Image, size: int, write: Callable[[Path], None]) -> Path:
-        write(self.path)
+    def take_copy(self, image: Image, size: int, write: CopyWriter, check: Callable[[], None]) -> Path:
+        write(self.path, check)
         return self.path
 
 

@@ -15,14 +15,13 @@ from pathlib import Path
 from oslo_config import cfg
 
 from minova import errors
-from minova.compute.images.cached_files import CachedFiles, digest_of, digest_of_file, require_format
-from minova.compute.images.downloads import Builds, ImageDownloads
+from minova.compute.images.cached_files import CHECK_INTERVAL, CachedFiles, digest_of, digest_of_file, require_format
+from minova.compute.images.downloads import CHUNK, Builds, ImageDownloads
+from minova.compute.images.source import CopyWriter
 from minova.compute.images.tokens import ImageToken
 from minova.objects.catalogue.image import Image
 from minova.private_files import sync
 
-# Seconds between two checks whether a build that waits for an image is still wanted.
-CHECK_INTERVAL = 0.2
 
 
 class ImageUnwanted(Exception):
@@ -87,14 +86,19 @@ class ImageCache:
             self._file_of(each.as_image(), check, None if token is None else token.for_image(each.id))
         return self._file_of(image, check, token)
 
-    def take_copy(self, image: Image, size: int, write: Callable[[Path], None]) -> Path:
+    def take_copy(self, image: Image, size: int, write: CopyWriter, check: Callable[[], None]) -> Path:
         """Returns the checked file of an image that another host has, with this size. `write` writes its bytes to a path; it is not called
-        if the image is here.
+        if the image is here. It ends before the disk is full, because the size is what the other host says. `check`: as of `fetch`.
         """
         require_format(image)
         if image.size not in {None, size}:
             raise errors.ImageUnacceptable(f"Image {image.id}: {image.size} bytes expected, {size} are there")
-        return self._files.get(image, lambda part: self._copy(part, image, size, write))
+
+        def go_on() -> None:
+            check()
+            self._files.require_room(CHUNK)
+
+        return self._files.get(image, lambda part: self._copy(part, image, size, lambda path: write(path, go_on)), check)
 
     def _copy(self, part: Path, image: Image, size: int, write: Callable[[Path], None]) -> None:
         self._files.require_room(size)
@@ -149,7 +153,9 @@ class ImageCache:
         builds = Builds(tokens=lambda: tuple(fetch.tokens), require_waiting=fetch.require_wanted)
         try:
             fetch.path = self._files.get(
-                image, lambda part: self._downloads.save(image, part, builds, self._files.require_room)
+                image,
+                lambda part: self._downloads.save(image, part, builds, self._files.require_room),
+                fetch.require_wanted,
             )
         except BaseException as error:  # noqa: BLE001  - the builds that wait raise it
             fetch.error = error

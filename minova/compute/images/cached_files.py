@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import logging
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -27,6 +28,8 @@ from minova.virt.disk_space import disk_full, require_room
 
 LOG = logging.getLogger(__name__)
 ALGORITHMS = ("sha256", "sha512")
+# Seconds between two checks whether work that waits for an image is still wanted.
+CHECK_INTERVAL = 0.2
 _DIGEST = re.compile(r"[0-9a-f]{64,128}")
 
 
@@ -94,13 +97,15 @@ class CachedFiles:
             return False
         return True
 
-    def get(self, image: Image, write: Callable[[Path], None]) -> Path:
-        """Returns the file of the image. If it is not there, `write` writes the bytes of the image, checked by their digest, to a path."""
+    def get(self, image: Image, write: Callable[[Path], None], check: Callable[[], None] = lambda: None) -> Path:
+        """Returns the file of the image. If it is not there, `write` writes the bytes of the image, checked by their digest, to a path.
+        Calls `check` several times a second while another thread or process writes the same file; an exception of `check` ends the wait.
+        """
         digest = digest_of(image)
         path = self.folder / digest
         with disk_full(f"Image {image.id} cannot be kept in {self.folder}"):
             make_folder(self.folder)
-            with locked(self.folder, digest):
+            with locked_when_free(self.folder, digest, check):
                 mark = _read_mark(path)
                 if mark is not None:
                     mark.require_served(image)
@@ -202,6 +207,18 @@ def locked_if_free(folder: Path, digest: str) -> Iterator[bool]:
         else:
             is_free = True
         yield is_free
+
+
+@contextlib.contextmanager
+def locked_when_free(folder: Path, digest: str, check: Callable[[], None]) -> Iterator[None]:
+    """Takes the lock of `locked`. Calls `check` several times a second while it waits; an exception of `check` ends the wait."""
+    while True:
+        with locked_if_free(folder, digest) as is_free:
+            if is_free:
+                yield
+                return
+        check()
+        time.sleep(CHECK_INTERVAL)
 
 
 def _inspected(path: Path, image: Image) -> ImageFacts:

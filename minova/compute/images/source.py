@@ -8,6 +8,10 @@ from minova.compute.images.tokens import ImageToken
 from minova.objects.catalogue.image import Image
 
 
+# Writes bytes to a path, and repeatedly calls the check, whose exceptions end the work.
+CopyWriter = Callable[[Path, Callable[[], None]], None]
+
+
 class ImageSource(Protocol):
     """The source of base images."""
 
@@ -34,8 +38,11 @@ class ImageSource(Protocol):
         """
         ...
 
-    def take_copy(self, image: Image, size: int, write: Callable[[Path], None]) -> Path:
+    def take_copy(self, image: Image, size: int, write: CopyWriter, check: Callable[[], None]) -> Path:
         """Returns the file of the checked image, for one that another host has, with this size. Calls `write` with a path, at which it
         writes the bytes, unless the image is here. Raises ImageUnacceptable if they are others, DiskFull, and the errors of `write`.
+
+        While it waits for another copy or download of the image, it calls `check` as `fetch`, and `write` calls the check that it is
+        given.
         """
         ...

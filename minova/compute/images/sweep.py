@@ -12,7 +12,7 @@ from minova.compute.images.cached_files import locked_if_free, mark_file
 LOG = logging.getLogger(__name__)
 # Seconds from the download of a base image until a disk based on it surely exists: qemu-img may take two minutes.
 GRACE = 300.0
-_DIGEST = re.compile(r"([0-9a-f]{64,128})(\.json|\.part|\.json\.part)?")
+_DIGEST = re.compile(r"([0-9a-f]{64,128})(\.json|\.json\.part|\.part|\.part\.part)?")
 
 
 def sweep(folder: Path, in_use: Container[str], minimum_age: float, now: float) -> tuple[str, ...]:
@@ -55,7 +55,9 @@ def _files(path: Path) -> tuple[Path, ...]:
     mark = mark_file(path)
     part = path.with_name(f"{path.name}.part")
     # The base comes last: if a removal fails, its name still leads to the other files.
-    return (mark, mark.with_suffix(".json.part"), part, path)
+    # A copy from another host was once written beside its own temporary file.
+    part_of_copy = part.with_name(f"{part.name}.part")
+    return (mark, mark.with_suffix(".json.part"), part_of_copy, part, path)
 
 
 def _last_asked(path: Path) -> float:

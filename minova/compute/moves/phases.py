@@ -108,10 +108,10 @@ class MoveImages:
     def _take_copy(self, image: Image, export: DiskExport, key: TransferKey, check: CancelCheck) -> Path:
         file = next(file for file in export.images if file.name == image.os_hash_value)
 
-        def write(path: Path) -> None:
-            self._driver.fetch_image(path, export, file, key, check)
+        def write(path: Path, go_on: Callable[[], None]) -> None:
+            self._driver.fetch_image(path, export, file, key, go_on)
 
-        return self._images.take_copy(image, file.size, write)
+        return self._images.take_copy(image, file.size, write, check)
 
 
 def require_served(withheld: Mapping[str, errors.ImageWithheld], image: Image | None, export: DiskExport) -> None:

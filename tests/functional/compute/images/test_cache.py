@@ -2,12 +2,14 @@
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -16,9 +18,10 @@ from oslo_config import cfg
 
 from minova import conf as configuration
 from minova.compute.images.cache import ImageCache
-from minova.compute.images.cached_files import mark_file
+from minova.compute.images.cached_files import locked, mark_file
+from minova.compute.images.source import CopyWriter
 from minova.compute.images.sweep import sweep
-from minova.errors import DiskFull, ImageUnacceptable, ServiceUnavailable
+from minova.errors import DiskFull, ImageUnacceptable, ServiceUnavailable, StaleAttempt
 from minova.image_format.inspection import RULES
 from minova.objects.catalogue.image import Image
 from tests.functional.virt.image_server import ImageServer
@@ -194,10 +197,10 @@ def test_an_image_that_is_gone_is_not_asked_for_again(tmp_path: Path, server: Im
 
 def test_an_image_that_another_host_has_is_kept_like_a_download(tmp_path: Path, server: ImageServer) -> None:
     images = cache(tmp_path, server)
-    path = images.take_copy(image(), len(DATA), lambda part: void(part.write_bytes(DATA)))
+    path = images.take_copy(image(), len(DATA), writer(DATA), go_on)
     assert path.read_bytes() == DATA
     assert images.fetch(image()) == path
-    assert images.take_copy(image(), len(DATA), lambda _: pytest.fail("it is here")) == path
+    assert images.take_copy(image(), len(DATA), lambda *_: pytest.fail("it is here"), go_on) == path
     assert server.requests == []
 
 
@@ -205,15 +208,49 @@ def test_an_image_that_another_host_has_is_kept_like_a_download(tmp_path: Path, 
 def test_other_bytes_of_another_host_are_refused(tmp_path: Path, server: ImageServer, served: bytes) -> None:
     images = cache(tmp_path, server)
     with pytest.raises(ImageUnacceptable, match="expected"):
-        images.take_copy(image(), len(served), lambda part: void(part.write_bytes(served)))
+        images.take_copy(image(), len(served), writer(served), go_on)
     # The size that the host has promised is not what it serves.
     with pytest.raises(ImageUnacceptable, match="expected"):
-        images.take_copy(image(), len(DATA), lambda part: void(part.write_bytes(served)))
+        images.take_copy(image(), len(DATA), writer(served), go_on)
     assert files(images) == set()
 
 
-def void(_: object) -> None:
-    """Returns nothing."""
+def writer(data: bytes) -> CopyWriter:
+    def write(path: Path, check: Callable[[], None]) -> None:
+        path.write_bytes(data)
+        check()
+
+    return write
+
+
+def go_on() -> None:
+    """Every copy is wanted."""
+
+
+def test_bug_move_waited_without_a_check_for_the_copy_of_another(tmp_path: Path, server: ImageServer) -> None:
+    images = cache(tmp_path, server)
+
+    def cancelled() -> None:
+        raise StaleAttempt("not wanted any more")
+
+    with locked(images.folder, str(image().os_hash_value)), pytest.raises(StaleAttempt):
+        images.take_copy(image(), len(DATA), writer(DATA), cancelled)
+    assert files(images) == set()
+
+
+def test_bug_copy_of_unknown_size_filled_the_disk(
+    tmp_path: Path, server: ImageServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = cache(tmp_path, server)
+
+    def write(path: Path, check: Callable[[], None]) -> None:
+        path.write_bytes(DATA)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
+        check()
+
+    with pytest.raises(DiskFull):
+        images.take_copy(image(size=None), len(DATA), write, go_on)
+    assert files(images) == set()
 
 
 def test_url_without_a_server(tmp_path: Path) -> None:

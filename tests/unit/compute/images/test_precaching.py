@@ -7,6 +7,7 @@ import pytest
 
 from minova import errors
 from minova.compute.images.precaching import KEPT, UNTOLD, Precaching
+from minova.compute.images.source import CopyWriter
 from minova.compute.images.tokens import ImageToken
 from minova.objects.catalogue.image import BootFile, Image
 from minova.objects.catalogue.image_caching import CacheStatus, WantedImage
@@ -40,7 +41,7 @@ class Source:
         self.there.add(image.id)
         return Path(image.id)
 
-    def take_copy(self, image: Image, size: int, write: Callable[[Path], None]) -> Path:
+    def take_copy(self, image: Image, size: int, write: CopyWriter, check: Callable[[], None]) -> Path:
         raise NotImplementedError
 
 

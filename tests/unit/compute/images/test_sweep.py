@@ -41,9 +41,10 @@ def test_a_base_goes_when_it_is_unused_and_old_enough(
     assert left == (set() if removed else {NAME, f"{NAME}.json"})
 
 
-def test_leavings_of_a_download_that_was_killed_go_too(tmp_path: Path) -> None:
-    (tmp_path / f"{NAME}.part").write_bytes(b"half")
-    os.utime(tmp_path / f"{NAME}.part", (NOW - 90000, NOW - 90000))
+@pytest.mark.parametrize("suffix", [".part", ".part.part"])
+def test_leavings_of_a_download_or_a_copy_that_was_killed_go_too(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / f"{NAME}{suffix}").write_bytes(b"half")
+    os.utime(tmp_path / f"{NAME}{suffix}", (NOW - 90000, NOW - 90000))
     assert sweep(tmp_path, (), 86400, NOW) == (NAME,)
     assert [path for path in tmp_path.iterdir() if path.is_file()] == []
 

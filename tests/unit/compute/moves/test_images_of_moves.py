@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from minova import errors
+from minova.compute.images.source import CopyWriter
 from minova.compute.images.tokens import ImageToken
 from minova.compute.moves.phases import MoveImages, require_served
 from minova.objects.catalogue.image import BootFile, Image
@@ -34,8 +35,8 @@ class Cache(FakeImages):
             raise GONE
         return super().fetch(image, check, token).with_name(image.os_hash_value or "")
 
-    def take_copy(self, image: Image, size: int, write: Callable[[Path], None]) -> Path:
-        return super().take_copy(image, size, write).with_name(image.os_hash_value or "")
+    def take_copy(self, image: Image, size: int, write: CopyWriter, check: Callable[[], None]) -> Path:
+        return super().take_copy(image, size, write, check).with_name(image.os_hash_value or "")
 
 
 class Source:
