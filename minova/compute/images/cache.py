@@ -23,7 +23,6 @@ from minova.objects.catalogue.image import Image
 from minova.private_files import sync
 
 
-
 class ImageUnwanted(Exception):
     """Every build that waited for this image has been cancelled."""
 
@@ -98,7 +97,9 @@ class ImageCache:
             check()
             self._files.require_room(CHUNK)
 
-        return self._files.get(image, lambda part: self._copy(part, image, size, lambda path: write(path, go_on)), check)
+        return self._files.get(
+            image, lambda part: self._copy(part, image, size, lambda path: write(path, go_on)), check
+        )
 
     def _copy(self, part: Path, image: Image, size: int, write: Callable[[Path], None]) -> None:
         self._files.require_room(size)

@@ -7,7 +7,6 @@ from typing import Protocol
 from minova.compute.images.tokens import ImageToken
 from minova.objects.catalogue.image import Image
 
-
 # Writes bytes to a path, and repeatedly calls the check, whose exceptions end the work.
 CopyWriter = Callable[[Path, Callable[[], None]], None]
 

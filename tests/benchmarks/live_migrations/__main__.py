@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from math import ceil
 from pathlib import Path
 from statistics import median
@@ -109,14 +110,18 @@ def held(cloud: MovingCloud) -> Iterator[None]:
     try:
         yield
     finally:
+        continued_at = datetime.now(UTC).replace(tzinfo=None).isoformat()
         for compute in computes:
             compute.signal(signal.SIGCONT)
-        wait_for("both hosts to count as up again", lambda: services_up(cloud) == len(computes), 120)
+        # A report from before counts until it is too old.
+        wait_for("both hosts to report again", lambda: services_up(cloud, continued_at) == len(computes), 120)
 
 
-def services_up(cloud: MovingCloud) -> int:
+def services_up(cloud: MovingCloud, since: str) -> int:
+    """How many computes are up, and have reported since."""
     url = f"{cloud.deployment.url}/v2.1/os-services?binary=nova-compute"
-    return sum(service["state"] == "up" for service in urllib3.request("GET", url).json()["services"])
+    services = urllib3.request("GET", url).json()["services"]
+    return sum(service["state"] == "up" and service["updated_at"] > since for service in services)
 
 
 def by_libvirt(cloud: MovingCloud, guest: MovingGuest) -> list[Took]:

@@ -180,6 +180,13 @@ class LibvirtMigration(ColdMigration):
         return self._holds.setdefault(instance_uuid, ImageHold(paths))
 
     def hold_disks(self, instance: Instance, destination: LiveDestination) -> None:
+        """While libvirt ends the guest that it hands over, it answers no question about it, and the guest stands still. So it is asked only
+        if the disks cannot be held. The destination has the guest whole by now, so QEMU can continue it here only after it has its disks
+        again.
+        """
+        handed_over = self._holds.get(instance.uuid)
+        if handed_over is not None and handed_over.take():
+            return
         hold = self._hold_of(instance.uuid, destination)
         is_held = hold is not None and hold.take()
         side = self.guest_side(instance.uuid).side
