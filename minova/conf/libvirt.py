@@ -53,6 +53,7 @@ OPTS: list[cfg.Opt] = [
         "rescue_disk_delay",
         default=120,
         min=0,
+        mutable=True,
         help="Seconds after which the disk to rescue is attached to a guest that was rescued with its own image; earlier if its agent is "
         "connected. Both disks have the same UUIDs, so a system that has both when it boots may use the wrong one.",
     ),

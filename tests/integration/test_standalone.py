@@ -74,6 +74,14 @@ class Standalone:
         os.kill(self._process.pid, number)
         return self._process.wait(60)
 
+    def reconfigure(self, old: str, new: str) -> None:
+        """Change its configuration, which it reads again."""
+        text = self._conf.read_text()
+        assert old in text
+        self._conf.write_text(text.replace(old, new))
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGHUP)
+
     def kill(self) -> None:
         if self._process is not None and not self.ended():
             self._process.kill()

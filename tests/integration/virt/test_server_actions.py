@@ -100,11 +100,13 @@ def real_site(
             standalone.kill()
 
 
+# The rescue system has booted by then, however slowly.
+LATE, NOW = "rescue_disk_delay = 3600", "rescue_disk_delay = 0"
+
+
 @pytest.fixture
 def site(tmp_path: Path, guest_image: Path) -> Iterator[Site]:
-    with real_site(
-        tmp_path, guest_image, options="rescue_disk_delay = 1\n[DEFAULT]\nreclaim_instance_interval = 3600\n"
-    ) as new_site:
+    with real_site(tmp_path, guest_image, options=f"{LATE}\n[DEFAULT]\nreclaim_instance_interval = 3600\n") as new_site:
         yield new_site
 
 
@@ -144,6 +146,7 @@ def test_what_a_guest_and_libvirt_see_of_each_action(site: Site) -> None:
     wait_for("the rescue disk boots", lambda: site.log().count("MINOVA-GUEST READY") == 3, 120)
     assert site.server["status"] == "RESCUE"
     assert site.log().count("MINOVA-GUEST BOOTS 1\n") == 2
+    site.standalone.reconfigure(LATE, NOW)
     wait_for("the root disk", lambda: site.console.ask("test -b /dev/vdb1 && echo there; true") == "there")
     assert site.console.ask("mount -t vfat /dev/vdb1 /disk && cat /disk/boots; umount /disk") == "2"
     assert site.files() == {"disk", "disk.rescue"}
