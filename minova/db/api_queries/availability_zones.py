@@ -6,23 +6,30 @@ from sqlalchemy import ColumnElement, and_, or_, select
 from sqlalchemy.orm import Session
 
 from minova.db.models import Aggregate, AggregateHost, Instance, Service
-from minova.db.sql import chunked
+from minova.db.sql import chunked, in_list
 from minova.objects.catalogue.aggregate import ZONE
 
 _METADATA = select(Aggregate.id, Aggregate.metadata_)
+# Built once: every GET of a server runs it.
+_OF_HOSTS = (
+    select(AggregateHost.host, Aggregate.metadata_)
+    .join(Aggregate, Aggregate.id == AggregateHost.aggregate_id)
+    .where(in_list(AggregateHost.__table__.c.host))
+)
 
 
 def by_host(session: Session, hosts: Collection[str] | None = None) -> dict[str, str]:
     """Returns {host: zone} of these hosts (None: of all hosts). Hosts of the default zone are left out."""
-    if hosts is not None and not hosts:
-        return {}
-    zones = _zones(session)
-    if not zones:
-        return {}
-    query = select(AggregateHost.host, AggregateHost.aggregate_id).where(AggregateHost.aggregate_id.in_(zones))
-    conditions: list[ColumnElement[bool]] = [AggregateHost.host.in_(some) for some in chunked(sorted(hosts or ()))]
-    queries = [query] if hosts is None else [query.where(condition) for condition in conditions]
-    return {host: zones[aggregate_id] for zone_query in queries for host, aggregate_id in session.execute(zone_query)}
+    if hosts is None:
+        zones = _zones(session)
+        query = select(AggregateHost.host, AggregateHost.aggregate_id).where(AggregateHost.aggregate_id.in_(zones))
+        return {host: zones[aggregate_id] for host, aggregate_id in session.execute(query)} if zones else {}
+    return {
+        host: str(metadata[ZONE])
+        for some in chunked(sorted(hosts))
+        for host, metadata in session.connection().execute(_OF_HOSTS, {"some": some})
+        if metadata.get(ZONE)
+    }
 
 
 def is_available(session: Session, zone: str, default: str) -> bool:

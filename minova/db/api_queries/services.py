@@ -9,8 +9,7 @@ from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from minova.db.engine import Database
-from minova.db.hosts.services import last_seen
-from minova.db.models import ComputeNode, Instance, Service
+from minova.db.models import ComputeNode, Heartbeat, Instance, Service
 from minova.db.models.placement import MAX_INT
 from minova.db.sql import chunked
 from minova.objects.catalogue.flavor import Flavor
@@ -32,10 +31,6 @@ class ServiceRow(NamedTuple):
     down_reason: str | None
     refused_report: str | None
     version: int
-
-
-# Built once: every conductor runs it every few seconds.
-_SERVICES = select(*(getattr(Service, name) for name in ServiceRow._fields)).order_by(Service.id)
 
 
 class ServiceLiveness(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,20 +60,23 @@ class ServiceLiveness(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @lru_cache(16)
-def _clocks(now: ColumnElement[float], wall: ColumnElement[float]) -> Any:
-    """The cloud clock, and how far it is behind the wall clock."""
-    return select(now, wall - now)
+def _heard_services(now: ColumnElement[float], wall: ColumnElement[float]) -> Any:
+    """Each service with its heartbeat, the cloud clock, and how far that is behind the wall clock. Built once: every
+    conductor runs it every few seconds, and an API for each server that an administrator reads.
+    """
+    columns = (getattr(Service, name) for name in ServiceRow._fields)
+    query = select(*columns, Heartbeat.last_seen, now, wall - now).order_by(Service.id)
+    return query.outerjoin(Heartbeat, Heartbeat.service_id == Service.id)
 
 
 def services(session: Session, down_time: float, db: Database) -> ServiceLiveness:
     """Reads all services and judges them. `down_time`: a service is down after this many seconds of silence. `db`: for
     its clocks.
     """
-    # Rows first: a service that registers between the two statements then has a heartbeat without a row, not a row
-    # without a heartbeat.
-    rows = tuple(map(ServiceRow._make, session.connection().execute(_SERVICES)))
-    seen_by_service = last_seen(session)
-    now, behind = session.connection().execute(_clocks(db.now(), db.wall())).one()
+    heard = session.connection().execute(_heard_services(db.now(), db.wall())).all()
+    rows = tuple(ServiceRow._make(row[:-3]) for row in heard)
+    seen_by_service: dict[int, float] = {row[0]: row[-3] for row in heard if row[-3] is not None}
+    now, behind = heard[0][-2:] if heard else (0.0, 0.0)
     verdict = judge(seen_by_service, down_time, {row.id for row in rows if row.binary == CONDUCTOR})
     absent = verdict.down | {row.id for row in rows if row.forced_down or row.id not in seen_by_service}
     down = absent | {row.id for row in rows if row.down_reason is not None}

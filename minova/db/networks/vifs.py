@@ -123,16 +123,22 @@ def of_hosts(session: Session, hosts: Collection[str]) -> dict[str, dict[str, tu
 
 
 def of_instances(
-    session: Session, instance_uuids: Iterable[str], *, rules: bool = False, pending_delete: bool = False
+    session: Session,
+    instance_uuids: Iterable[str],
+    *,
+    neutron: Iterable[str] | None = None,
+    rules: bool = False,
+    pending_delete: bool = False,
 ) -> dict[str, tuple[Vif, ...]]:
     """Returns the interfaces in their order, only of instances that have any.
 
+    `neutron`: the instances that may have ports in Neutron; None: any of these.
     `rules`: with the rules of their security groups.
     `pending_delete`: with ports that are being deleted.
     """
     uuids = sorted(set(instance_uuids))
     numbered_vifs = _built_in(session, uuids, rules=rules, pending_delete=pending_delete)
-    for uuid, numbered in neutron_ports.describe(session, uuids).items():
+    for uuid, numbered in neutron_ports.describe(session, uuids if neutron is None else neutron).items():
         # A server that was created on minova's own networks may get interfaces on Neutron's networks later.
         numbered_vifs[uuid] = sorted([*numbered_vifs.get(uuid, ()), *numbered], key=lambda pair: pair[0])
     return {uuid: tuple(vif for _, vif in numbered) for uuid, numbered in numbered_vifs.items()}

@@ -35,10 +35,11 @@ Networks: TypeAlias = Sequence[dict[str, str]] | str
 
 
 class Client:
-    """Speaks to the API as a tool does, over one connection."""
+    """Speaks to the API as a tool does, over one connection. `reads`: how often it has read a server so far."""
 
     def __init__(self, url: str) -> None:
         self._url = url
+        self.reads = 0
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         # The first in which a server may ask for no network.
@@ -71,6 +72,7 @@ class Client:
         return image
 
     def status(self, server: str) -> str:
+        self.reads += 1
         return str(self.ask("GET", f"/v2.1/servers/{server}")["server"]["status"])
 
     def is_active(self, server: str) -> bool:
@@ -98,6 +100,13 @@ def one_by_one(client: Client, image: str, boots: int, networks: Networks = "non
             time.sleep(0.005)
         took.append(time.monotonic() - begun)
     return took
+
+
+def read(client: Client, server: str, times: int) -> float:
+    begun = time.monotonic()
+    for _ in range(times):
+        client.status(server)
+    return time.monotonic() - begun
 
 
 def all_at_once(client: Client, image: str, boots: int) -> float:
@@ -166,6 +175,8 @@ def measure(deployment: Deployment, computes_pid: int, arguments: Namespace) -> 
     for name, service in deployment.services.items():
         print(f"minova-{name:10} {memory_mb(service.pid):4.0f} MB resident, idle")
     one_by_one(client, image, 10)  # warm up
+    (server,) = client.create("read", image)
+    wait_for("the server that is read", lambda: client.is_active(server))
     pids = {name: service.pid for name, service in deployment.services.items() if name != IDLE}
     pids |= {"computes": computes_pid}
     print(f"{'way':16} {'boots':>6} {'boots/s':>8} {'median':>7} {'p99':>7}  CPU ms of a boot: {', '.join(pids)}")
@@ -174,16 +185,19 @@ def measure(deployment: Deployment, computes_pid: int, arguments: Namespace) -> 
         "one request": (boots, lambda: all_at_once(client, image, boots)),
         "requests of 1": (many, lambda: queued(client, image, many, 1)),
         "requests of 50": (many, lambda: queued(client, image, many, 50)),
+        # No boots: what each look at a server costs, of which a client that waits makes many.
+        "reads": (10 * boots, lambda: read(client, server, 10 * boots)),
     }
     for way, (count, run) in ways.items():
-        before = cpu_seconds(pids)
+        before, reads_before = cpu_seconds(pids), client.reads
         took = run()
         used = {name: seconds - before[name] for name, seconds in cpu_seconds(pids).items()}
         single = sorted(took) if isinstance(took, list) else []
         total = sum(single) if isinstance(took, list) else took
         times = f"{median(single) * 1000:7.0f} {single[int(count * 0.99) - 1] * 1000:7.0f}" if single else f"{'':15}"
         costs = ", ".join(f"{seconds / count * 1000:.1f}" for seconds in used.values())
-        print(f"{way:16} {count:6} {count / total:8.1f} {times}  {costs}{peer_of(way)}", flush=True)
+        reads = f"   {(client.reads - reads_before) / count:.1f} reads for each" if single else ""
+        print(f"{way:16} {count:6} {count / total:8.1f} {times}  {costs}{peer_of(way)}{reads}", flush=True)
     compare_networks(client, image, arguments, pids)
 
 

@@ -269,17 +269,21 @@ def _views(
 
     `with_groups`: read server groups, which lists do not show.
     """
-    uuids = [row.uuid for row in rows]
     faults = instances.last_faults(session, [row.uuid for row in rows if shows_fault(row)])
     hosts = {row.host for row in rows if row.host is not None}
     zones = availability_zones.by_host(session, hosts)
     default = api.conf.scheduler.default_availability_zone
-    interfaces = vifs.of_instances(session, uuids)
+    interfaces = vifs.of_instances(
+        session,
+        [row.uuid for row in rows if row.related.ports],
+        neutron=[row.uuid for row in rows if row.related.neutron_ports],
+    )
     secured = security_groups.names_of_instances(session, interfaces)
-    tags_by_server = tags.of_instances(session, uuids) if call.has(ANSWER_HISTORY, "tags") else {}
+    tagged = [row.uuid for row in rows if row.related.tags]
+    tags_by_server = tags.of_instances(session, tagged) if call.has(ANSWER_HISTORY, "tags") else {}
     host_status = _host_statuses(api, call, session, hosts)
     groups = (
-        server_groups.uuids_of_instances(session, uuids)
+        server_groups.uuids_of_instances(session, [row.uuid for row in rows if row.related.groups])
         if with_groups and call.has(ANSWER_HISTORY, "server_groups")
         else None
     )
