@@ -32,7 +32,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
         return f"The certificate {self.file} ({self.option}) ends at {at}, in {self.days(now):.1f} days"
 
 
-def named(conf: cfg.ConfigOpts) -> dict[str, str]:
+def files_of_options(conf: cfg.ConfigOpts) -> dict[str, str]:
     """Returns the files of certificates that the options name, by option."""
     return files(conf, (*OWN, *AUTHORITIES))
 
@@ -62,7 +62,7 @@ def read(option: str, file: str) -> Certificate:
 
 def readable(conf: cfg.ConfigOpts) -> Iterator[Certificate]:
     """Yields the certificates that this process can read: one file may configure services of several users."""
-    for option, file in named(conf).items():
+    for option, file in files_of_options(conf).items():
         try:
             yield read(option, file)
         except (OSError, ValueError):

@@ -38,7 +38,7 @@ def configured(**options: str) -> cfg.ConfigOpts:
 
 def test_every_option_that_names_a_certificate_is_found() -> None:
     conf = configured(ssl_cert_file="/a.pem", cafile="/b.pem")
-    assert certificates.named(conf) == {"[api] ssl_cert_file": "/a.pem", "[glance] cafile": "/b.pem"}
+    assert certificates.files_of_options(conf) == {"[api] ssl_cert_file": "/a.pem", "[glance] cafile": "/b.pem"}
 
 
 def test_a_chain_ends_with_its_first_certificate_and_authorities_with_their_last(

@@ -212,7 +212,7 @@ def _finish(api: ImageApiCollaborators, ctx: RequestContext, image_id: str, fact
         # The image was deleted during the upload, when it had no bytes to delete yet. If the database has no
         # record of its deletion either, it has lost the image, and the bytes stay.
         with api.db.read() as session:
-            was_deleted = image_rows.deleted(session, [image_id])
+            was_deleted = image_rows.deleted_ids(session, [image_id])
         if was_deleted:
             api.store.delete(image_id)
         raise

@@ -151,7 +151,7 @@ class ImageStore:
                 if path.suffix != ".part" and path.is_file() and time.time() - path.stat().st_mtime > YOUNG:
                     yield path.name
 
-    def abandoned(self) -> Iterator[tuple[str, Path]]:
+    def abandoned_uploads(self) -> Iterator[tuple[str, Path]]:
         """Yields (image id, file) of uploads whose process died or did not get the conductor's answer."""
         for path in self._folder.glob("*.part"):
             with suppress(FileNotFoundError), path.open("rb") as file:
@@ -159,7 +159,7 @@ class ImageStore:
                 if time.time() - path.stat().st_mtime > YOUNG and _locked(file):
                     yield path.name.partition(".")[0], path
 
-    def coming(self) -> set[str]:
+    def partial_images(self) -> set[str]:
         """Returns the ids of the images of which a part is here."""
         return {path.name.partition(".")[0] for path in self._folder.glob("*.part")}
 

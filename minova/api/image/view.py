@@ -24,7 +24,7 @@ def is_visible(seen: ImageWithMembership, call: Call) -> bool:
 
 def find_visible(session: Session, image_id: str, call: Call) -> ImageWithMembership | None:
     """Returns None also if the caller may not see the image."""
-    row = images.seen(session, image_id, call.ctx.project_id)
+    row = images.image_for_project(session, image_id, call.ctx.project_id)
     return row if row is not None and is_visible(row, call) else None
 
 

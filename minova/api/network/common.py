@@ -296,7 +296,7 @@ def check_texts(what: str, changes: Mapping[str, Any], *more: str) -> None:
         checked_text(field, changes.get(field, ""))
 
 
-def given(body: msgspec.Struct) -> dict[str, Any]:
+def given_fields(body: msgspec.Struct) -> dict[str, Any]:
     """Returns the fields that the body of a change has."""
     return {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
 

@@ -123,7 +123,7 @@ def show(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
 def new(api: NetworkApiCollaborators, call: Call, body: NewNetwork) -> Network:
     provider = {
         name: value
-        for name, value in common.given(body).items()
+        for name, value in common.given_fields(body).items()
         if name in ("network_type", "physical_network", "segmentation_id")
     }
     common.require_each(
@@ -190,7 +190,7 @@ def check_segment(network: Network) -> None:
 
 def update(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     _require_defaults(call.body.network)
-    changes = {name: value for name, value in common.given(call.body.network).items() if name not in _DEFAULTS}
+    changes = {name: value for name, value in common.given_fields(call.body.network).items() if name not in _DEFAULTS}
     common.check_texts("network's", changes)
     limited = {"shared": "shared", "external": _EXTERNAL, "reachable": _REACHABLE}
     common.require_each(call, "update_network", {name: field in changes for field, name in limited.items()})

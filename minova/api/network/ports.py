@@ -270,7 +270,7 @@ _CHANGING = frozenset(
 def update(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     body: PortChanges = call.body.port
     _require_defaults(body)
-    changes = {name: value for name, value in common.given(body).items() if name in _CHANGING}
+    changes = {name: value for name, value in common.given_fields(body).items() if name in _CHANGING}
     if "security_groups" in changes:
         changes["security_groups"] = _groups(api, call, body.security_groups or ())
     if "allowed_address_pairs" in changes:

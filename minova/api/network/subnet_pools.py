@@ -123,7 +123,7 @@ def add(api: NetworkApiCollaborators, call: Call, pools: Sequence[SubnetPool]) -
 
 
 def update(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
-    changes = common.given(call.body.subnetpool)
+    changes = common.given_fields(call.body.subnetpool)
     common.require_each(call, "update_subnetpool", {"is_default": "is_default" in changes})
     common.only_default("address_scope_id", changes.pop("address_scope_id", None) is None, _SCOPE)
     common.check_texts("subnet pool's", changes)

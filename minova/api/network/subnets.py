@@ -254,7 +254,7 @@ def _require_defaults(body: NewSubnet | SubnetChanges) -> None:
 
 def update(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
     _require_defaults(call.body.subnet)
-    changes = common.given(call.body.subnet)
+    changes = common.given_fields(call.body.subnet)
     del changes["segment_id"], changes["dns_publish_fixed_ip"]
     common.check_texts("subnet's", changes)
 

@@ -315,7 +315,7 @@ class Builder:
     def _is_undone(self, ctx: RequestContext, message: BuildMessage) -> bool:
         """Whether nothing of a failed attempt is left here. An evacuation waits for that: another host would run the guest, too."""
         uuid = message.instance.uuid
-        if message.evacuation is None or uuid not in self.domains.left() or self.removals.undo(ctx, message):
+        if message.evacuation is None or uuid not in self.domains.not_removed() or self.removals.undo(ctx, message):
             return True
         LOG.warning(
             "Instance %s may run here: an audit reports that its evacuation has failed once it is removed", uuid

@@ -85,7 +85,7 @@ class Domains:
         with self._lock:
             return self._left[instance_uuid]
 
-    def left(self) -> tuple[str, ...]:
+    def not_removed(self) -> tuple[str, ...]:
         """Returns the instances whose domains could not be removed yet."""
         with self._lock:
             return tuple(sorted(self._left))

@@ -105,7 +105,7 @@ class Removals:
         ServiceUnavailable if no conductor answers.
         """
         with self._domains.locked(instance_uuid):
-            if instance_uuid not in self._domains.left() or self._may_be_wanted(ctx, instance_uuid):
+            if instance_uuid not in self._domains.not_removed() or self._may_be_wanted(ctx, instance_uuid):
                 return
             if self.clean_up(ctx, instance_uuid, self._domains.attempt_left(instance_uuid)):
                 self._nodes.release(ctx, instance_uuid)

@@ -87,7 +87,7 @@ class Auditor:
         except errors.HostIdentityConflict as error:
             self._dropping_nodes.failed(error, level=logging.ERROR)
             failures.append(error)
-        for instance_uuid in self._builder.domains.left():
+        for instance_uuid in self._builder.domains.not_removed():
             self._background.run(
                 ctx,
                 ("left", instance_uuid),

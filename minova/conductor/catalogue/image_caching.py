@@ -55,7 +55,7 @@ class _HostPart:
         self.outcome = dict.fromkeys((image.id for image in images), CacheStatus.FETCHING)
         self.began_at: float | None = None
 
-    def left(self, images: tuple[Image, ...]) -> list[Image]:
+    def images_to_ask(self, images: tuple[Image, ...]) -> list[Image]:
         return [image for image in images if self.outcome[image.id] is CacheStatus.FETCHING]
 
     def give_up(self, status: CacheStatus) -> None:
@@ -139,8 +139,8 @@ class ImageCaching(ImageCachingApi):
             elif self._wait(ASK_EVERY):
                 part.give_up(CacheStatus.ERROR)
                 return True
-            part.outcome |= self._ask_host(caching.ctx, part.host, part.left(caching.images))
-            if not part.left(caching.images):
+            part.outcome |= self._ask_host(caching.ctx, part.host, part.images_to_ask(caching.images))
+            if not part.images_to_ask(caching.images):
                 return True
             age = self._ticks() - part.began_at
             if age >= WITHIN or part.host not in self._liveness.present_hosts():

@@ -148,7 +148,7 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
     ) -> str | None:
         """Returns the reservation of the build; None if this is a second delivery of the request."""
         locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
-        if action_rows.begun(session, [ActionKey(instance_uuid, ctx.request_id, ACTION)]):
+        if action_rows.already_begun(session, [ActionKey(instance_uuid, ctx.request_id, ACTION)]):
             return None
         if locked is None or locked.deleted:
             raise errors.NotFound(f"Instance {instance_uuid} could not be found.")

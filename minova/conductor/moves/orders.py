@@ -75,7 +75,7 @@ class MoveOrders(MoveOrdersApi):
         if move is None or move.migration.uuid != migration_uuid:
             raise errors.Conflict(f"Migration {migration_uuid} of instance {instance_uuid} is not in progress")
         require_unlocked(move.instance, override=override_lock)
-        if actions.begun(session, [actions.ActionKey(instance_uuid, ctx.request_id, action)]):
+        if actions.already_begun(session, [actions.ActionKey(instance_uuid, ctx.request_id, action)]):
             return None
         self._changes.record(session, ctx, instance_uuid, action)
         return move

@@ -105,7 +105,7 @@ class Attachments:
     ) -> str:
         """Attaches a Neutron port, which the API or the user has made. The host calls a conductor to bind it."""
         port_id = interface.port_id or interface.id
-        if neutron_ports.held(session, [port_id]):
+        if neutron_ports.ports_of_servers(session, [port_id]):
             raise errors.PortInUse(f"Port {port_id} is still in use.")
         nic = msgspec.structs.replace(interface, port_id=port_id)
         made_for_instance = interface.port_id is None

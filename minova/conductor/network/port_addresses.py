@@ -26,7 +26,7 @@ def change_addresses(session: Session, port_id: int, network: NetworkRow, fixed_
     """Give the port these addresses, and take the others from it. None: those that do not follow from its MAC address
     stay.
     """
-    every, before = subnets.of_network(session, network.id), ports.allocated(session, port_id)
+    every, before = subnets.of_network(session, network.id), ports.addresses_of_port(session, port_id)
     if fixed_ips is None:
         kept_subnets = {row.id for row in every if not _is_automatic(row)}
         fixed_ips = [AddressRequest(ip_address=address) for subnet_id, address in before if subnet_id in kept_subnets]
@@ -74,7 +74,7 @@ def _next_several(session: Session, row: SubnetRow, count: int, others: Collecti
     used |= {address for subnet_id, address in others if subnet_id == row.id}
     free = [address for address in window if address not in used][:count]
     if len(free) < count and len(window) == count + WINDOW:
-        every = {*ports.taken(session, row.id), *used, *free}
+        every = {*ports.taken_addresses(session, row.id), *used, *free}
         while len(free) < count and (address := addresses.first_free(pools, every)) is not None:
             every.add(address)
             free.append(address)
@@ -154,7 +154,7 @@ def _next_free(session: Session, row: SubnetRow, chosen: set[str]) -> str | None
     near = next((address for address in window if address not in used), None)
     if near is not None or len(window) < WINDOW:
         return near
-    return addresses.first_free(pools, chosen | {*ports.taken(session, row.id)})
+    return addresses.first_free(pools, chosen | {*ports.taken_addresses(session, row.id)})
 
 
 def _fixed(

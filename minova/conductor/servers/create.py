@@ -35,7 +35,7 @@ from minova.hardware.guest.features import FlavorAndImage
 from minova.hardware.guest.keys import require_served
 from minova.objects.catalogue import disk_config, kernel_boot
 from minova.objects.catalogue.key_pair import KeyPair
-from minova.objects.catalogue.quota import fitting
+from minova.objects.catalogue.quota import count_that_fits
 from minova.objects.catalogue.quota import refusal as refusal_text
 from minova.objects.guests.local_disks import to_metadata
 from minova.objects.network.physical_networks import require_segments
@@ -117,7 +117,7 @@ class Servers(CreateServersApi):
             nonlocal creation, refusal
             refusal = refusal or _refusal(error, request)
             count = creation.request.max_count
-            fits = fitting(counted(request), error.used, error.limits, count)
+            fits = count_that_fits(counted(request), error.used, error.limits, count)
             if not max(request.min_count, 1) <= fits < count:
                 raise refusal
             creation = self._creation(ctx, msgspec.structs.replace(request, max_count=fits), key_pair)

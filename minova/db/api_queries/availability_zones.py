@@ -44,7 +44,7 @@ def is_available(session: Session, zone: str, default: str) -> bool:
     return zone == default and session.scalar(enabled.where(Service.host.not_in(elsewhere))) is not None
 
 
-def shown(session: Session, zone: str, default: str) -> ColumnElement[bool]:
+def shows_zone(session: Session, zone: str, default: str) -> ColumnElement[bool]:
     """The condition that an instance shows this zone: its host is in the zone, or it has no host and its request named
     the zone.
     """

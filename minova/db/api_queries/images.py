@@ -55,7 +55,7 @@ class ImageWithMembership(NamedTuple):
     member_status: str | None = None
 
 
-def seen(session: Session, image_id: str, project_id: str) -> ImageWithMembership | None:
+def image_for_project(session: Session, image_id: str, project_id: str) -> ImageWithMembership | None:
     """Returns the image as this project sees it; None if there is no such image."""
     stored_image = image(session, image_id)
     return None if stored_image is None else _as_seen_by(session, [stored_image], project_id)[0]
@@ -67,11 +67,6 @@ def _as_seen_by(session: Session, stored_images: Sequence[objects.Image], projec
     of_project = query.where(ImageMember.member_id == project_id, ImageMember.image_id.in_(shared))
     statuses: dict[str, str] = {row[0]: row[1] for row in session.execute(of_project)} if shared else {}
     return [ImageWithMembership(each, statuses.get(each.id)) for each in stored_images]
-
-
-def saving(session: Session) -> list[str]:
-    """Returns the ids of images whose status says that their bytes are being uploaded."""
-    return list(session.scalars(select(Image.id).where(Image.status == "saving")))
 
 
 def images(
@@ -122,7 +117,7 @@ def _object(row: Image) -> objects.Image:
     )
 
 
-def existing(session: Session, image_ids: Collection[str]) -> set[str]:
+def existing_ids(session: Session, image_ids: Collection[str]) -> set[str]:
     """Returns the ids among these that have a record."""
     return set(session.scalars(select(Image.id).where(Image.id.in_(image_ids))))
 
@@ -133,7 +128,7 @@ def changes(session: Session, image_ids: Collection[str]) -> dict[str, tuple[str
     return {row.id: (row.status, row.updated_at) for row in rows}
 
 
-def deleted(session: Session, image_ids: Collection[str]) -> set[str]:
+def deleted_ids(session: Session, image_ids: Collection[str]) -> set[str]:
     """Returns the ids among these that belonged to an image which has been deleted."""
     return set(session.scalars(select(DeletedImage.id).where(DeletedImage.id.in_(image_ids)))) if image_ids else set()
 

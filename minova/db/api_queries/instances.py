@@ -237,7 +237,7 @@ def instances(
     columns = keyset.columns_of(order, SORT_KEYS, Instance.id)
     query = _ROWS.where(*_conditions(instance_filter))
     if instance_filter.availability_zone is not None:
-        query = query.where(availability_zones.shown(session, instance_filter.availability_zone, default_zone))
+        query = query.where(availability_zones.shows_zone(session, instance_filter.availability_zone, default_zone))
     after: Sequence[Any] | None = None
     if marker is not None:
         last = session.execute(

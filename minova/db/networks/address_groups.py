@@ -77,7 +77,7 @@ def is_named(session: Session, row_id: int) -> bool:
     return bool(session.scalar(select(exists().where(Rule.remote_address_group_id == row_id))))
 
 
-def naming(session: Session, row_id: int) -> set[str]:
+def groups_with_rules_for(session: Session, row_id: int) -> set[str]:
     """Returns the security groups with rules that name the group."""
     group = models.SecurityGroup
     query = select(group.uuid).join(Rule, Rule.group_id == group.id).where(Rule.remote_address_group_id == row_id)

@@ -122,7 +122,7 @@ def ids_of(session: Session, instance_uuids: Collection[str]) -> dict[str, list[
     return port_ids
 
 
-def held(session: Session, port_ids: Collection[str]) -> set[str]:
+def ports_of_servers(session: Session, port_ids: Collection[str]) -> set[str]:
     """Returns those of these ports that servers have."""
     return {
         str(port_id)

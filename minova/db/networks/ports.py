@@ -307,7 +307,7 @@ def taken_among(session: Session, subnet_id: int, addresses: Sequence[str]) -> s
     return set(session.scalars(_TAKEN, {"subnet": subnet_id, "some": list(addresses)}))
 
 
-def taken(session: Session, subnet_id: int) -> Collection[str]:
+def taken_addresses(session: Session, subnet_id: int) -> Collection[str]:
     return set(session.scalars(select(Allocation.address).where(Allocation.subnet_id == subnet_id)))
 
 
@@ -328,7 +328,7 @@ def give_back(session: Session, port_id: int, addresses: Iterable[tuple[int, str
         session.connection().execute(removal.where(Allocation.port_id == port_id))
 
 
-def allocated(session: Session, port_id: int) -> list[tuple[int, str]]:
+def addresses_of_port(session: Session, port_id: int) -> list[tuple[int, str]]:
     """Returns (row id of the subnet, address) of each address of a port."""
     query = select(Allocation.subnet_id, Allocation.address).where(Allocation.port_id == port_id)
     return [(int(subnet_id), address) for subnet_id, address in session.execute(query)]

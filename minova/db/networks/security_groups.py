@@ -115,7 +115,7 @@ def visible(
     return _to_objects(session, rows_of(session, query, Row, filters, page))
 
 
-def named(session: Session, project_id: str, names: Collection[str]) -> dict[str, list[str]]:
+def ids_of_names(session: Session, project_id: str, names: Collection[str]) -> dict[str, list[str]]:
     """Returns {name or id: ids} of the project's groups that have one of these names or ids. An id wins over a name."""
     query = select(Row.uuid, Row.name).where(
         Row.project_id == project_id, or_(Row.name.in_(names), Row.uuid.in_(names))
@@ -184,7 +184,7 @@ def is_used(session: Session, group_id: int) -> bool:
     return bool(session.scalar(select(exists().where(OfPort.group_id == group_id))))
 
 
-def naming(session: Session, uuid: str) -> set[str]:
+def groups_with_rules_for(session: Session, uuid: str) -> set[str]:
     """Returns the other groups that have rules that name the group."""
     remote_group = aliased(Row)
     query = (

@@ -93,7 +93,7 @@ class ActionKey(NamedTuple):
     action: str
 
 
-def begun(session: Session, actions: Iterable[ActionKey]) -> set[ActionKey]:
+def already_begun(session: Session, actions: Iterable[ActionKey]) -> set[ActionKey]:
     """Returns those that have been begun: a second delivery of their request must not begin them again.
 
     The instances must be locked.

@@ -32,7 +32,7 @@ def check(conf: cfg.ConfigOpts, options: Iterable[foreign_options.OptionFinding]
 
 
 def _certificates(conf: cfg.ConfigOpts, now: float) -> Iterator[Finding]:
-    for option, file in certificates.named(conf).items():
+    for option, file in certificates.files_of_options(conf).items():
         try:
             certificate = certificates.read(option, file)
         except PermissionError:

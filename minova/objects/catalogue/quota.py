@@ -92,7 +92,7 @@ def refusal(over: tuple[Overrun, ...], spans: Mapping[str, str] = {}) -> str:
     return f"Quota exceeded for {names}: Requested {requested}, but already used {used} of {limits} {names}"
 
 
-def fitting(each: Mapping[str, int], used: Mapping[str, int], limits: Mapping[str, int], most: int) -> int:
+def count_that_fits(each: Mapping[str, int], used: Mapping[str, int], limits: Mapping[str, int], most: int) -> int:
     """Returns how many servers that each take `each` fit; at most `most`."""
     rooms = [
         max(limits[name] - used.get(name, 0), 0) // amount

@@ -46,7 +46,7 @@ class ServerGroupAntiAffinityFilter(NumericFilter):
 class ServerGroupAffinityFilter(NameFilter):
     """Passes the hosts of the group's members; for the first member, any host."""
 
-    def named(self, spec: RequestSpec) -> NamedHosts | None:
+    def named_hosts(self, spec: RequestSpec) -> NamedHosts | None:
         group = spec.instance_group
         if group is None or group.policy != AFFINITY or not group.hosts:
             return None

@@ -20,12 +20,12 @@ class NamedHosts(NamedTuple):
 
 
 class NameFilter(Filter):
-    def named(self, spec: RequestSpec) -> NamedHosts | None:
+    def named_hosts(self, spec: RequestSpec) -> NamedHosts | None:
         """Returns None if the request sets nothing; then every host passes."""
         raise NotImplementedError
 
     def filter_table(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
-        named_hosts = self.named(spec)
+        named_hosts = self.named_hosts(spec)
         if named_hosts is None:
             return all_of([], len(hosts))
         passed = np.full(len(hosts), named_hosts.but)
@@ -36,7 +36,7 @@ class NameFilter(Filter):
         return Verdict(passed, lambda lost: [named_hosts.reason] * len(lost))
 
     def refusal_reason(self, host: HostState, spec: RequestSpec) -> str | None:
-        named_hosts = self.named(spec)
+        named_hosts = self.named_hosts(spec)
         if named_hosts is None:
             return None
         is_named = (host.host, None) in named_hosts.nodes or (host.host, host.node) in named_hosts.nodes

@@ -18,7 +18,7 @@ class IsolatedHostsFilter(NameFilter):
         self.images = set(options.isolated_images)
         self.restrict: bool = options.restrict_isolated_hosts_to_isolated_images
 
-    def named(self, spec: RequestSpec) -> NamedHosts | None:
+    def named_hosts(self, spec: RequestSpec) -> NamedHosts | None:
         image = spec.image.id if spec.image else None
         if image in self.images:
             return NamedHosts(self.hosts, f"image {image} needs an isolated host")

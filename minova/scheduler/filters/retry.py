@@ -5,6 +5,6 @@ from minova.scheduler.filters.by_name import NamedHosts, NameFilter
 
 
 class RetryFilter(NameFilter):
-    def named(self, spec: RequestSpec) -> NamedHosts | None:
+    def named_hosts(self, spec: RequestSpec) -> NamedHosts | None:
         tried = set(spec.retry.hosts)
         return NamedHosts(tried, f"tried already, as {len(tried)} in all", but=True) if tried else None

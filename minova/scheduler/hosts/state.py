@@ -96,7 +96,7 @@ class HostState(Hosts):
         record = self._table.records[self.row]
         images = record.instance_images or ((),) * len(record.instances)
         facts = {uuid: InstanceFacts(uuid, image) for uuid, image in zip(record.instances, images, strict=True)}
-        return facts | {uuid: InstanceFacts(uuid) for uuid in self._table.joined(self.row)}
+        return facts | {uuid: InstanceFacts(uuid) for uuid in self._table.instances_consumed(self.row)}
 
     def number_of_each(self, name: str, number: Any) -> float:
         return number(getattr(self, name))  # type: ignore[no-any-return]

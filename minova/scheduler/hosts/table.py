@@ -148,7 +148,7 @@ class HostTable(Hosts):
         hosts = {self.records[row].host for row in rows}
         return {row for host in hosts for row in self.rows_of_host(host.lower()) if self.records[row].host == host}
 
-    def joined(self, row: int) -> Sequence[str]:
+    def instances_consumed(self, row: int) -> Sequence[str]:
         """Returns the instances that the host has consumed."""
         return self.consumed.get(self.records[row].id, ())
 
@@ -173,7 +173,7 @@ class HostTable(Hosts):
         for node_id in changes:
             if node_id in self.row_of:
                 row = self.row_of[node_id]
-                self._instance_index.drop(node_id, (*self.records[row].instances, *self.joined(row)))
+                self._instance_index.drop(node_id, (*self.records[row].instances, *self.instances_consumed(row)))
         if removed or new_records:
             self._reshape(removed, new_records)
             self._rows_of_hosts.forget()

@@ -32,7 +32,7 @@ def require_free(network: LocalNetwork) -> None:
     it; its word is not enough.
     """
     routes = [route for route in routes_of_host(_NET) if route.interface != network.uplink]
-    for subnet in network.routed if network.reachable else ():
+    for subnet in network.routed_subnets if network.reachable else ():
         overlap = overlapping(subnet.cidr, routes)
         if overlap is not None:
             raise ValueError(f"its range {subnet.cidr} overlaps {overlap}")
@@ -67,7 +67,9 @@ def set_routes(record: NetworkRecord) -> None:
     addresses stays, and is an error.
     """
     uplink, gateway = record.network.uplink, record.network_end
-    required_routes = {(each.cidr, gateway) for each in record.network.routed} if record.network.reachable else set()
+    required_routes = (
+        {(each.cidr, gateway) for each in record.network.routed_subnets} if record.network.reachable else set()
+    )
     present_routes = {
         (route["dst"], route.get("gateway", ""))
         for route in json.loads(run(["ip", "-json", "-4", "route", "show", "dev", uplink]) or "[]")
@@ -114,7 +116,10 @@ def set_addresses(record: NetworkRecord) -> None:
             *(f"address replace {each} dev {GUESTS}{_no_detection(each)}" for each in addresses if each not in present),
             f"link set {GUESTS} up",
             f"route flush dev {GUESTS} proto {_LINKED_ROUTES}",
-            *(f"route add {each.cidr} dev {GUESTS} src {ADDRESS} proto {_LINKED_ROUTES}" for each in network.linked),
+            *(
+                f"route add {each.cidr} dev {GUESTS} src {ADDRESS} proto {_LINKED_ROUTES}"
+                for each in network.linked_subnets
+            ),
             f"address replace {record.network_end}/31 dev {HOST}",
             f"link set {HOST} up",
             f"route replace default via {record.host_end} dev {HOST}",

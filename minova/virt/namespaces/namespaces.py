@@ -192,7 +192,7 @@ class NetworkNamespaces:
         if not 0 < port < 2**16:
             raise ValueError(f"{port} is no port")
         network = LocalNetwork(network_id=network_id) if record is None else record.network
-        subnets = network.routed + network.linked
+        subnets = network.routed_subnets + network.linked_subnets
         # From the namespace, other addresses are those that the host reaches.
         if not any(guest in ipaddress.IPv4Network(each.cidr) and address != each.gateway for each in subnets):
             raise ValueError(f"{address} is no address of a guest of network {network_id}")
@@ -273,7 +273,7 @@ class NetworkNamespaces:
         files = dnsmasq.of_network(changed, folder)
         is_new = write_files(folder, {dnsmasq.CONFIGURATION: files.pop(dnsmasq.CONFIGURATION)})
         write_files(folder, files)
-        if is_new or {each.given for each in record.hosts} - {each.given for each in hosts}:
+        if is_new or {each.served_identity for each in record.hosts} - {each.served_identity for each in hosts}:
             self._restart(changed)
         else:
             dnsmasq.read_again(folder)

@@ -90,7 +90,7 @@ class GuestInterface(msgspec.Struct, frozen=True, kw_only=True):
     options: tuple[Option, ...] = ()
 
     @property
-    def given(self) -> tuple[str, str, str]:
+    def served_identity(self) -> tuple[str, str, str]:
         """Returns what a server must forget before it gives it to another interface."""
         return self.mac, self.address, self.address6
 
@@ -121,12 +121,12 @@ class LocalNetwork(msgspec.Struct, frozen=True, kw_only=True):
         return self.over or bridge_name(self.network_id)
 
     @property
-    def routed(self) -> tuple[HostSubnet, ...]:
+    def routed_subnets(self) -> tuple[HostSubnet, ...]:
         """Returns the IPv4 subnets whose gateway the namespace is."""
         return tuple(each for each in self.subnets if each.version == 4 and self.is_gateway_of(each))
 
     @property
-    def linked(self) -> tuple[HostSubnet, ...]:
+    def linked_subnets(self) -> tuple[HostSubnet, ...]:
         """Returns the other IPv4 subnets: their guests find the server by the address of the metadata service, on their
         link.
         """
@@ -147,8 +147,8 @@ class LocalNetwork(msgspec.Struct, frozen=True, kw_only=True):
         In an IPv6 range without a gateway of ours it has the first address, which no port can have: dnsmasq advertises
         ranges in which it has an address. In an IPv4 range it needs none.
         """
-        addresses = [f"{each.gateway}/{each.prefix}" for each in self.routed]
-        addresses += [f"{ADDRESS}/32"] if self.linked else []
+        addresses = [f"{each.gateway}/{each.prefix}" for each in self.routed_subnets]
+        addresses += [f"{ADDRESS}/32"] if self.linked_subnets else []
         for each in self.six:
             own = each.gateway if self.is_gateway_of(each) else str(ipaddress.ip_network(each.cidr).network_address)
             addresses.append(f"{own}/{each.prefix}")

@@ -31,9 +31,12 @@ def of_network(record: NetworkRecord) -> str:
     each interface, and the resolver, have their connections once more.
     """
     network = record.network
-    every, routed = ([each.cidr for each in part] for part in (network.routed + network.linked, network.routed))
-    gateways = [each.gateway for each in network.routed]
-    servers = [*gateways, *([ADDRESS] if network.linked else [])]
+    every, routed = (
+        [each.cidr for each in part]
+        for part in (network.routed_subnets + network.linked_subnets, network.routed_subnets)
+    )
+    gateways = [each.gateway for each in network.routed_subnets]
+    servers = [*gateways, *([ADDRESS] if network.linked_subnets else [])]
     host = f"iifname {HOST} ip saddr {record.host_end}"
     incoming = ["iifname lo accept", "ct state established,related accept"]
     asking = f"set asking {{ type ether_addr; flags dynamic; size {_ASKING}; }}"

@@ -527,5 +527,5 @@ def test_bug_failed_rebuild_left_a_record_with_which_no_host_shares_the_disks(di
     with pytest.raises(HypervisorError, match="is missing"):
         disks.make(new_instance, image, "hv1", 1, WriteDrive(lambda _: None, False))
     assert record.read_bytes() == before
-    owner = moving.shown(new_instance.uuid, "the migration")
+    owner = moving.mark_shown(new_instance.uuid, "the migration")
     assert moving.shares(new_instance.uuid, DiskExport(host="hv1", attempt=1, shown=owner.shown))

@@ -245,7 +245,7 @@ class RandomActions:
             sum(flavor.vcpus for flavor in active.values()),
         )
         assert compute.row == self.tracker.node
-        assert compute.manager.collaborators.builder.domains.left() == ()
+        assert compute.manager.collaborators.builder.domains.not_removed() == ()
 
 
 @settings(max_examples=150, deadline=None)

@@ -132,7 +132,7 @@ def _change(api: ComputeApiCollaborators, call: Call, body: Any, *, adding: bool
 
 
 def _by_name(session: Session, row: InstanceRow, name: str) -> str:
-    group_ids = security_groups.named(session, row.project_id, [name]).get(name, [])
+    group_ids = security_groups.ids_of_names(session, row.project_id, [name]).get(name, [])
     if len(group_ids) > 1:
         raise errors.Conflict(f"Multiple security groups found matching '{name}'. Use an ID to be more specific.")
     if not group_ids:
@@ -172,7 +172,7 @@ def requested(
         neutron_ids = neutron.groups_named(api, call)
         return tuple(dict.fromkeys(_only(call, name, neutron_ids.get(name, [])) for name in names))
     with api.db.read() as session:
-        ids_by_name = security_groups.named(session, call.ctx.project_id, names)
+        ids_by_name = security_groups.ids_of_names(session, call.ctx.project_id, names)
     return tuple(dict.fromkeys(_only(call, name, ids_by_name.get(name, [])) for name in names))
 
 

@@ -37,7 +37,7 @@ class Recovery:
     def recover(self) -> None:
         """Queues the image of each abandoned upload again and removes its file. Removes bytes of deleted images."""
         api = self._api
-        for image_id, path in api.store.abandoned():
+        for image_id, path in api.store.abandoned_uploads():
             with api.db.read() as session:
                 image = images.image(session, image_id)
             is_stuck = image is not None and image.status in COMING and not api.store.is_coming(image_id, beside=path)
@@ -52,9 +52,9 @@ class Recovery:
 
     def _stop_uploads(self) -> None:
         """Stops uploads of images that were deleted by another process: their quota is already free."""
-        for chunk in chunked(sorted(self._api.store.coming())):
+        for chunk in chunked(sorted(self._api.store.partial_images())):
             with self._api.db.read() as session:
-                deleted = images.deleted(session, chunk)
+                deleted = images.deleted_ids(session, chunk)
             for image_id in deleted:
                 self._api.store.stop_upload(image_id)
 
@@ -79,6 +79,6 @@ class Recovery:
         for chunk in chunked(sorted(self._api.store.complete())):
             with self._api.db.read() as session:
                 # The record is read before its deletion, which one transaction replaces by the other.
-                deleted_ids = set(chunk) - images.existing(session, chunk)
-                deleted.extend(sorted(images.deleted(session, deleted_ids)))
+                deleted_ids = set(chunk) - images.existing_ids(session, chunk)
+                deleted.extend(sorted(images.deleted_ids(session, deleted_ids)))
         return deleted

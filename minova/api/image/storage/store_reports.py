@@ -69,7 +69,7 @@ class StoreReports:
             with self._api.db.read() as session:
                 changes = images.changes(session, chunk)
                 unexpected_ids = set(chunk) - changes.keys()
-                unexpected_ids -= images.deleted(session, unexpected_ids)
+                unexpected_ids -= images.deleted_ids(session, unexpected_ids)
             stored_images += [self._stored(image_id) for image_id in sorted(unexpected_ids)]
             for image_id, (status, changed) in sorted(changes.items()):
                 if status not in WAITS:

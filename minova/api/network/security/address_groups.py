@@ -75,7 +75,7 @@ def add(api: NetworkApiCollaborators, call: Call, groups: Sequence[AddressGroup]
 
 
 def update(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
-    changes = common.given(call.body.address_group)
+    changes = common.given_fields(call.body.address_group)
     common.check_texts("address group's", changes)
 
     def attempt() -> AddressGroup:

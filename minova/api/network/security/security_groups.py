@@ -92,7 +92,7 @@ def add(api: NetworkApiCollaborators, call: Call, groups: Sequence[SecurityGroup
 
 
 def update(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
-    changes = common.given(call.body.security_group)
+    changes = common.given_fields(call.body.security_group)
     common.check_texts("security group's", changes)
     common.only_default("stateful", changes.pop("stateful", True), _STATEFUL)
 

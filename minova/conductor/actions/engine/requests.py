@@ -132,7 +132,7 @@ class ServerActions(StartActionsApi):
         and the instance does not allow the action.
         """
         instance = locked_instance(session, request.instance_uuid)
-        if action_rows.begun(session, [request.begun]):
+        if action_rows.already_begun(session, [request.begun]):
             return True
         require_allowed(instance, request)
         return False
@@ -250,7 +250,7 @@ class ServerActions(StartActionsApi):
             raise errors.Conflict("two actions of one instance are not begun together")
         locked, in_progress = instances.lock(session, uuids), tasks.lock(session, uuids)
         begun: list[ActionRequest] = []
-        before = action_rows.begun(session, [request.begun for request in requests])
+        before = action_rows.already_begun(session, [request.begun for request in requests])
         for request in requests:
             if request.begun in before:
                 continue

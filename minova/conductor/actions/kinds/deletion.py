@@ -147,7 +147,7 @@ class Deletions(DeleteServersApi):
         nothing: the server may be restored by now.
         """
         locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
-        if action_rows.begun(session, [action_rows.ActionKey(instance_uuid, ctx.request_id, SOFT_DELETE.name)]):
+        if action_rows.already_begun(session, [action_rows.ActionKey(instance_uuid, ctx.request_id, SOFT_DELETE.name)]):
             return True
         if locked is None or locked.deleted:
             raise errors.NotFound(f"Server {instance_uuid} could not be found.")

@@ -61,7 +61,7 @@ class _BegunWithRecord(ActionKind):
     def _begin(self, session: Session, request: ActionRequest, write: Write) -> Any:
         """Returns what `write` returns; None if this is a second delivery. Raises NotFound and Conflict."""
         locked = locked_instance(session, request.instance_uuid)
-        if action_rows.begun(session, [request.begun]):
+        if action_rows.already_begun(session, [request.begun]):
             return None
         locked = require_allowed(locked, request)
         if tasks.lock(session, [locked.uuid]):
@@ -107,7 +107,7 @@ class Move(_BegunWithRecord):
 
     def _is_repeated(self, session: Session, request: ActionRequest) -> bool:
         instance = locked_instance(session, request.instance_uuid)
-        if action_rows.begun(session, [request.begun]):
+        if action_rows.already_begun(session, [request.begun]):
             return True
         require_allowed(instance, request)
         return False

@@ -177,7 +177,7 @@ class Unshelve(ActionKind):
     def _reserve(self, session: Session, request: ActionRequest) -> str | None:
         """Returns the reservation of the build; None if the server has a host, or this is a second delivery."""
         locked = locked_instance(session, request.instance_uuid)
-        if action_rows.begun(session, [request.begun]):
+        if action_rows.already_begun(session, [request.begun]):
             return None
         if locked is None or locked.deleted:
             raise errors.NotFound(f"Instance {request.instance_uuid} could not be found.")

@@ -116,7 +116,7 @@ class NeutronCleaning:
 
     def _is_held(self, port_id: str) -> bool:
         with self._worker.db.read() as session:
-            return bool(neutron_ports.held(session, [port_id]))
+            return bool(neutron_ports.ports_of_servers(session, [port_id]))
 
     def release_orphans(self) -> None:
         """Release interfaces of servers that were deleted by a conductor of the last release, which does not know

@@ -64,7 +64,7 @@ class NeutronPorts:
         """Returns the ports in these requests that servers have already."""
         nics = [nic for creation in creations for nic in creation.request.requested_networks]
         port_ids = {nic.port_id for nic in nics if nic.port_id is not None}
-        return neutron_ports.held(session, port_ids)
+        return neutron_ports.ports_of_servers(session, port_ids)
 
     def allocate(self, session: Session, creations: Sequence[InterfaceAllocation], locked: Collection[str]) -> None:
         """Raises PortInUse if another server has the port."""

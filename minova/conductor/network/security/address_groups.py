@@ -63,7 +63,7 @@ class AddressGroups(AddressGroupsApi):
             group = msgspec.structs.replace(group, addresses=removed(group, remove))
             group = msgspec.structs.replace(group, addresses=added(group, add))
             rows.replace(session, group, self._worker.at())
-            return _require(rows.find(session, group_id), group_id), rows.naming(session, row.id)
+            return _require(rows.find(session, group_id), group_id), rows.groups_with_rules_for(session, row.id)
 
         group, naming = self._worker.run(work)
         self._hints.rules_changed(sorted(naming))

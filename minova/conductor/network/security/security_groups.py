@@ -106,14 +106,17 @@ class SecurityGroups(SecurityGroupsApi):
         """
 
         def work(session: Session) -> set[str]:
-            naming = security_groups.naming(session, group_id)
+            naming = security_groups.groups_with_rules_for(session, group_id)
             # All of them, because the deletion of one of the rules also locks its group, and gives its quota back.
             locked = security_groups.lock_several(session, {group_id, *naming})
             if group_id not in locked:
                 raise not_found(group_id)
             row = locked[group_id]
             require_revision(row, revision)
-            if security_groups.is_used(session, row.id) or security_groups.naming(session, group_id) - naming:
+            if (
+                security_groups.is_used(session, row.id)
+                or security_groups.groups_with_rules_for(session, group_id) - naming
+            ):
                 raise errors.SecurityGroupInUse(f"Security Group {group_id} in use.")
             freed_quota = {row.project_id: {"security_group": 1}}
             for owner, count in security_groups.remove(session, row.id).items():

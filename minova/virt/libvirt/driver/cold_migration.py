@@ -92,7 +92,7 @@ class ColdMigration(LibvirtDomains):
             LOG.warning("The image of instance %s cannot be served: %s", instance.uuid, error)
             images = ()
             port = self._start_export(migration_uuid, key, files)
-        owner = self._moving.shown(instance.uuid, migration_uuid)
+        owner = self._moving.mark_shown(instance.uuid, migration_uuid)
         base = self._disks.base_digest(instance.uuid)
         export = DiskExport(
             host=owner.host,

@@ -24,7 +24,7 @@ class LibvirtDisks(LibvirtBase):
         return self._real and bool(disk_owner.other_hosts(self._disks.path, self._ready().host))
 
     def left_disks(self, with_domain: Container[str]) -> tuple[LeftDisks, ...]:
-        return self._disks.left(self._ready().host, with_domain) if self._real else ()
+        return self._disks.left_disks(self._ready().host, with_domain) if self._real else ()
 
     def has_disks(self, instance: Instance) -> bool:
         return not self._real or self._disks.are_there(instance)

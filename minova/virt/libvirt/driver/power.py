@@ -87,7 +87,9 @@ class LibvirtPower(DomainDefinitions):
             self._plug(connection, instance)
             goes_on = saved_memory.is_saved(domain)
             try:
-                with self._secrets.given(connection, instance.uuid, domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)):
+                with self._secrets.defined_for_start(
+                    connection, instance.uuid, domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+                ):
                     key_faults.start(domain, instance, libvirt.VIR_DOMAIN_START_PAUSED if paused else 0)
             except (libvirt.libvirtError, errors.MinovaError):
                 if not domain.isActive():

@@ -92,7 +92,7 @@ class LibvirtRescue(LibvirtPower):
 
     def without_broken_disk(self) -> tuple[str, ...]:
         uuids = []
-        for instance_uuid in self._disks.rescued() if self._real else ():
+        for instance_uuid in self._disks.with_rescue_disk() if self._real else ():
             with self._host.connection("Reading the disks", domain_name(instance_uuid)) as connection:
                 domain = lookup(connection, instance_uuid)
                 if domain is None or self._our_mark(domain) is None or not domain.isActive():
@@ -116,7 +116,7 @@ class LibvirtRescue(LibvirtPower):
             self._disks.require_owner(instance_uuid, self._ready().host)
             self._disks.share_base(instance_uuid)
             rescue, root = self._disks.rescue_disk(instance_uuid), self._disks.root_disk(instance_uuid)
-            with self._secrets.given(connection, instance_uuid, xml):
+            with self._secrets.defined_for_start(connection, instance_uuid, xml):
                 domain.attachDeviceFlags(broken_disk.disk_beside(xml, rescue, root), libvirt.VIR_DOMAIN_AFFECT_LIVE)
             LOG.info("Instance %s has booted its rescue system, and has its own disk beside it now", instance_uuid)
 

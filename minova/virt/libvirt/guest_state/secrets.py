@@ -83,7 +83,7 @@ class LibvirtSecrets:
         return any(marks.get(kind) == mark_of(passphrase) for kind, passphrase in passphrases.items())
 
     @contextmanager
-    def given(self, connection: Any, instance_uuid: str, xml: str) -> Iterator[None]:
+    def defined_for_start(self, connection: Any, instance_uuid: str, xml: str) -> Iterator[None]:
         """`xml`: of the domain that is started meanwhile."""
         kinds = kinds_of(xml)
         try:

@@ -63,7 +63,7 @@ def give(connection: Any, domain: Any, xml: str, folder: Path, attempt: int, sec
         if not domain.hasManagedSaveImage():
             # Only libvirt can make it the memory from which the next start goes on. The guest does not run meanwhile.
             moved = memory_xml(connection, memory, xml)
-            with secrets.given(connection, domain.UUIDString(), xml):
+            with secrets.defined_for_start(connection, domain.UUIDString(), xml):
                 connection.restoreFlags(str(memory), moved, libvirt.VIR_DOMAIN_SAVE_PAUSED)
         _save(domain, memory)
     elif domain.hasManagedSaveImage():

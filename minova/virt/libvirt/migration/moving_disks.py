@@ -95,7 +95,7 @@ class MovingDisks:
         if base is not None and row is not None and not self._disks.has_other_hosts(host):
             _require_base(instance, base, row)
 
-    def shown(self, instance_uuid: str, migration_uuid: str) -> DiskOwner:
+    def mark_shown(self, instance_uuid: str, migration_uuid: str) -> DiskOwner:
         """Write into the owner record that the disks are shown to the destination of this migration. Returns the record as it stands
         there: a host whose file system is full can be emptied all the same, if no other host shares the disks. Idempotent.
 

@@ -374,7 +374,7 @@ class LocalNetworks:
         if not network.reachable:
             return
         routes = [route for route in self._routes() if route.interface != network.uplink]
-        for subnet in network.routed:
+        for subnet in network.routed_subnets:
             overlap = overlapping(subnet.cidr, routes)
             if overlap is not None:
                 raise HardwareNotOffered(f"network {vif.network_id}: its range {subnet.cidr} overlaps {overlap}")

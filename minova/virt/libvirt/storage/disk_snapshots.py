@@ -89,7 +89,7 @@ class DiskSnapshots:
 
     def open_ones(self) -> tuple[str, ...]:
         """Returns instances with open snapshots, of all hosts that share the folder."""
-        return self._disks.aside()
+        return self._disks.with_open_snapshot()
 
     def require_room(self, instance_uuid: str, path: Path) -> None:
         """Raises DiskFull if a copy may not fit beside the bytes that must stay free."""

@@ -61,11 +61,11 @@ class GuestFolders:
         """Make a file readable for this process again, if libvirt has left it to root."""
         self._qemu.take_back(path)
 
-    def rescued(self) -> tuple[str, ...]:
+    def with_rescue_disk(self) -> tuple[str, ...]:
         """Returns the names of the folders with a rescue disk."""
         return tuple(path.parent.name for path in sorted(self.path.glob(f"{_UUID}/{RESCUE_DISK}")))
 
-    def left(self, host: str, with_domain: Container[str]) -> tuple[LeftDisks, ...]:
+    def left_disks(self, host: str, with_domain: Container[str]) -> tuple[LeftDisks, ...]:
         """Returns the disks of this host of instances that are not in `with_domain`. Leaves out what cannot be read, and
         folders that have no UUID as their name, such as copies that people made.
         """
@@ -130,7 +130,7 @@ class GuestFolders:
                 LOG.warning("The growth of the disks in %s is unknown: %s", folder, error.strerror)
         return disks + sum(disk_formats.growth(path, disk_formats.QCOW2) for path in self._overlays())
 
-    def aside(self) -> tuple[str, ...]:
+    def with_open_snapshot(self) -> tuple[str, ...]:
         """Returns the names of the folders in which a snapshot is open."""
         return tuple(path.parent.name for path in self._overlays())
 

@@ -278,10 +278,10 @@ def test_a_server_that_an_older_conductor_deleted_is_found(world: World) -> None
 
 def test_two_servers_do_not_get_one_port(world: World) -> None:
     with world.harness.db.read() as session:
-        assert neutron_ports.held(session, [USERS_PORT]) == {USERS_PORT}
+        assert neutron_ports.ports_of_servers(session, [USERS_PORT]) == {USERS_PORT}
     world.delete()
     with world.harness.db.read() as session:
-        assert neutron_ports.held(session, [USERS_PORT]) == set()
+        assert neutron_ports.ports_of_servers(session, [USERS_PORT]) == set()
 
 
 # -- several at the same time ------------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ def test_the_next_host_hears_which_secret_opens_a_tpm_here(
     elif way == "cold":
         mark = driver.export_disks(new_instance, MOVE, KEY).secrets["tpm"]
     else:
-        monkeypatch.setattr(driver._secrets, "given", MagicMock())
+        monkeypatch.setattr(driver._secrets, "defined_for_start", MagicMock())
         driver.power_on(new_instance)
         mark = driver.live_source(new_instance, MOVE, KEY).export.secrets["tpm"]
     assert mark == mark_of(used)

@@ -584,7 +584,7 @@ def test_an_offload_that_fails_leaves_the_guest_to_its_host(compute: Compute) ->
     with compute.hypervisor_fails("destroy", error=errors.DiskFull("no"), times=1):
         ask(compute, SHELVE_OFFLOAD, 1)
     assert compute.conductor.action_failures == [("i", 1, "no")]
-    assert compute.manager.collaborators.builder.domains.left() == ()
+    assert compute.manager.collaborators.builder.domains.not_removed() == ()
     assert compute.used() == (1024, 10, 2)
     ask(compute, SHELVE_OFFLOAD, 2)
     assert (compute.domains(), compute.used()) == ({}, (0, 0, 0))

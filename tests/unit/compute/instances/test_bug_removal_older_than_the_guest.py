@@ -65,7 +65,7 @@ def test_what_a_failed_build_has_left_is_removed_by_an_audit(compute: Compute) -
     fail_to_build(compute)
     compute.manager.collaborators.builder.removals.remove_left(CTX, "i")
     assert compute.domains() == {}
-    assert compute.manager.collaborators.builder.domains.left() == ()
+    assert compute.manager.collaborators.builder.domains.not_removed() == ()
 
 
 def test_what_a_failed_build_has_left_waits_for_a_conductor(compute: Compute) -> None:
@@ -73,7 +73,7 @@ def test_what_a_failed_build_has_left_waits_for_a_conductor(compute: Compute) ->
     with compute.conductor_loses("hosts_of_instances"):
         compute.manager.collaborators.builder.removals.remove_left(CTX, "i")
     assert compute.domains() == {"i": PowerState.SHUTDOWN}
-    assert compute.manager.collaborators.builder.domains.left() == ("i",)
+    assert compute.manager.collaborators.builder.domains.not_removed() == ("i",)
 
 
 def test_bug_guest_is_removed_after_its_deletion_was_given_up(compute: Compute) -> None:

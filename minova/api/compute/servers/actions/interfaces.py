@@ -168,7 +168,7 @@ def _require_able(call: Call, row: InstanceRow) -> None:
 
 def _is_held(api: ComputeApiCollaborators, port_id: str) -> bool:
     with api.db.read() as session:
-        return bool(neutron_ports.held(session, [port_id]))
+        return bool(neutron_ports.ports_of_servers(session, [port_id]))
 
 
 def _of_neutron(call: Call, session: Session, row: InstanceRow) -> models.NeutronPort | None:

@@ -32,12 +32,12 @@ def moving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MovingDisks:
 
 def test_its_disks_are_shown_as_they_are_recorded(moving: MovingDisks) -> None:
     """A host that shares them finds the same record."""
-    owner = moving.shown(UUID, MOVE)
+    owner = moving.mark_shown(UUID, MOVE)
     assert (owner.host, owner.attempt, owner.shown) == ("one", 1, "before")
     assert moving.shares(UUID, DiskExport(host=owner.host, attempt=owner.attempt, shown=owner.shown))
 
 
 def test_the_mark_is_written_if_there_is_room(moving: MovingDisks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda handle: None)
-    assert moving.shown(UUID, MOVE).shown == MOVE
+    assert moving.mark_shown(UUID, MOVE).shown == MOVE
     assert not moving.shares(UUID, DiskExport(host="one", attempt=1, shown="before"))

@@ -104,4 +104,4 @@ def test_a_folder_of_another_name_is_no_guest(folder: Path) -> None:
     copy = folder.with_name(f"{UUID}.bak")
     copy.mkdir()
     write(copy, host="hv1")
-    assert [left.uuid for left in Disks(folder.parent).left("hv1", ())] == [UUID]
+    assert [left.uuid for left in Disks(folder.parent).left_disks("hv1", ())] == [UUID]
