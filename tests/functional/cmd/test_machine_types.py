@@ -36,20 +36,20 @@ def operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Operator:
 
 
 def test_types_are_listed_set_and_missed(operator: Operator, capsys: pytest.CaptureFixture[str]) -> None:
-    first, two = operator.uuids
+    first, second = operator.uuids
     assert operator.machine("list", first) == 3
     assert capsys.readouterr().out == f"No machine type registered for instance {first}\n"
     assert operator.machine("list", ABSENT) == 2
     assert capsys.readouterr().err == f"Instance {ABSENT} could not be found.\n"
     assert operator.machine("list-unset") == 3
-    assert capsys.readouterr().out.split() == [first, two]
+    assert capsys.readouterr().out.split() == [first, second]
     operator.state("stopped")
     assert operator.machine("update", first, "pc-q35-7.2") == 0
     assert capsys.readouterr().out == f"Updated instance {first} machine type to pc-q35-7.2 (previously None)\n"
     assert operator.machine("list", first) == 0
     assert operator.machine("list") == 0
-    assert capsys.readouterr().out == f"pc-q35-7.2\n{first} pc-q35-7.2\n{two} -\n"
-    assert operator.machine("update", "--force", two, "whatever") == 0
+    assert capsys.readouterr().out == f"pc-q35-7.2\n{first} pc-q35-7.2\n{second} -\n"
+    assert operator.machine("update", "--force", second, "whatever") == 0
     capsys.readouterr()
     assert operator.machine("list-unset") == 0
     assert capsys.readouterr().out == "No instances found without hw_machine_type set.\n"

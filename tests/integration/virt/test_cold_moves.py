@@ -71,8 +71,8 @@ def side(name: str, folder: Path, image: Path, **options: Any) -> Iterator[Side]
 def sides(tmp_path: Path, guest_image: Path) -> Iterator[tuple[Side, Side]]:
     """Each host has instances of its own."""
     with ExitStack() as stack:
-        source, two = (stack.enter_context(side(name, tmp_path / name, guest_image)) for name in ("hv1", "hv2"))
-        yield source, two
+        source, destination = (stack.enter_context(side(name, tmp_path / name, guest_image)) for name in ("hv1", "hv2"))
+        yield source, destination
 
 
 def move(guest: Instance, source: Side, dest: Side, attempt: int) -> DiskExport:
@@ -99,26 +99,26 @@ def boot(side: Side, guest: Instance, times: int) -> None:
 
 
 def test_a_guest_moves_and_returns_with_all_that_it_has_written(sides: tuple[Side, Side]) -> None:
-    source, two = sides
+    source, destination = sides
     guest = instance(config_drive=True)
     source.driver.prepare(guest, source.node, 1, source.image)
     boot(source, guest, 1)
     source.driver.power_off(guest.uuid)
     swap = (source.disks(guest) / "disk.swap").read_bytes()
-    move(guest, source, two, 2)
-    assert (two.disks(guest) / "disk.swap").read_bytes() == swap
-    boot(two, guest, 2)
+    move(guest, source, destination, 2)
+    assert (destination.disks(guest) / "disk.swap").read_bytes() == swap
+    boot(destination, guest, 2)
     source.driver.destroy(guest.uuid, RowHost(host="hv2"))
     assert source.driver.domains() == ()
     assert not source.disks(guest).exists()
-    two.driver.power_off(guest.uuid)
-    move(guest, two, source, 3)
+    destination.driver.power_off(guest.uuid)
+    move(guest, destination, source, 3)
     boot(source, guest, 3)
     assert source.driver.domains()[0].attempt == 3
 
 
 def test_a_source_serves_the_image_below_the_disk(sides: tuple[Side, Side], tmp_path: Path) -> None:
-    source, two = sides
+    source, destination = sides
     guest, secret, fetched = instance(), key(), tmp_path / "fetched"
     source.driver.prepare(guest, source.node, 1, source.image)
     assert source.driver.export_disks(guest, MOVE, secret).images == ()
@@ -127,7 +127,7 @@ def test_a_source_serves_the_image_below_the_disk(sides: tuple[Side, Side], tmp_
     export = source.driver.export_disks(guest, MOVE, secret, images=(base,))
     (file,) = export.images
     files: set[str] = set()
-    two.driver.fetch_image(
+    destination.driver.fetch_image(
         fetched, export, file, secret, lambda: files.update(path.name for path in tmp_path.iterdir())
     )
     assert fetched.read_bytes() == source.image.read_bytes()
@@ -156,7 +156,7 @@ def holds(side: Side, guest: Instance, byte: int) -> bool:
 
 
 def test_a_copy_that_is_cut_leaves_the_source_whole_and_continues(sides: tuple[Side, Side]) -> None:
-    source, two = sides
+    source, destination = sides
     guest, secret = small(source), key()
     write(source, guest, 7)
     export = source.driver.export_disks(guest, MOVE, secret)
@@ -166,35 +166,35 @@ def test_a_copy_that_is_cut_leaves_the_source_whole_and_continues(sides: tuple[S
 
     def cut() -> None:
         calls.append(1)
-        if (two.disks(guest) / "disk").exists():
+        if (destination.disks(guest) / "disk").exists():
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        two.driver.import_disks(guest, 2, export, secret, two.image, cut)
-    assert [path.name for path in two.disks(guest).glob("*.part")] == []
-    fetched = (two.disks(guest) / "disk").stat().st_ino
-    assert two.driver.left_disks(()) != ()
-    two.driver.import_disks(guest, 2, export, secret, two.image, never)
-    assert (two.disks(guest) / "disk").stat().st_ino == fetched
-    assert holds(two, guest, 7)
+        destination.driver.import_disks(guest, 2, export, secret, destination.image, cut)
+    assert [path.name for path in destination.disks(guest).glob("*.part")] == []
+    fetched = (destination.disks(guest) / "disk").stat().st_ino
+    assert destination.driver.left_disks(()) != ()
+    destination.driver.import_disks(guest, 2, export, secret, destination.image, never)
+    assert (destination.disks(guest) / "disk").stat().st_ino == fetched
+    assert holds(destination, guest, 7)
     # The host of the row decides; here it is still the source.
-    two.driver.destroy(guest.uuid, RowHost(host="hv1"))
-    assert not two.disks(guest).exists()
+    destination.driver.destroy(guest.uuid, RowHost(host="hv1"))
+    assert not destination.disks(guest).exists()
     assert holds(source, guest, 7)
 
 
 def test_only_the_key_of_the_move_opens_the_disks_and_only_for_reading(sides: tuple[Side, Side]) -> None:
-    source, two = sides
+    source, destination = sides
     guest, secret = small(source), key()
     export = source.driver.export_disks(guest, MOVE, secret)
     with pytest.raises(HypervisorError, match="TLS handshake failed"):
-        two.driver.import_disks(guest, 2, export, key(), two.image, never)
+        destination.driver.import_disks(guest, 2, export, key(), destination.image, never)
     plain = ["qemu-img", "info", f"nbd://127.0.0.1:{export.port}/disk"]
     refused = subprocess.run(plain, capture_output=True, text=True)
     assert "TLS negotiation required" in refused.stderr
     source.driver.stop_export(MOVE)
     with pytest.raises(HypervisorError, match="Connection refused"):
-        two.driver.import_disks(guest, 2, export, secret, two.image, never)
+        destination.driver.import_disks(guest, 2, export, secret, destination.image, never)
 
 
 def test_no_guest_starts_on_disks_that_are_being_fetched(sides: tuple[Side, Side]) -> None:
@@ -210,23 +210,23 @@ def test_no_guest_starts_on_disks_that_are_being_fetched(sides: tuple[Side, Side
 
 
 def test_a_resize_grows_the_disks_and_its_revert_returns_to_the_disks_of_the_source(sides: tuple[Side, Side]) -> None:
-    source, two = sides
+    source, destination = sides
     guest, secret = small(source), key()
     write(source, guest, 7)
     large = msgspec.structs.replace(
         guest, flavor=Flavor(flavorid="2", name="large", vcpus=1, memory_mb=160, root_gb=2, swap=32, ephemeral_gb=1)
     )
     export = source.driver.export_disks(guest, MOVE, secret)
-    two.driver.import_disks(large, 2, export, secret, two.image, never, before=guest.flavor)
+    destination.driver.import_disks(large, 2, export, secret, destination.image, never, before=guest.flavor)
     source.driver.stop_export(MOVE)
-    two.driver.define_moved(large, two.node, 2)
-    two.driver.define_moved(large, two.node, 2)
-    folder = two.disks(guest)
+    destination.driver.define_moved(large, destination.node, 2)
+    destination.driver.define_moved(large, destination.node, 2)
+    folder = destination.disks(guest)
     assert virtual_size(folder / "disk", "qcow2") == 2 << 30
     assert (folder / "disk.swap").stat().st_size == 32 << 20
     assert (folder / "disk.eph0").stat().st_size == 1 << 30
-    write(two, guest, 9)
-    two.driver.destroy(guest.uuid, RowHost(host="hv1"))
+    write(destination, guest, 9)
+    destination.driver.destroy(guest.uuid, RowHost(host="hv1"))
     source.driver.define_moved(guest, source.node, 3)
     assert source.driver.domains()[0].attempt == 3
     assert holds(source, guest, 7)
@@ -249,18 +249,20 @@ def test_a_resize_on_the_same_host_keeps_the_disk(sides: tuple[Side, Side]) -> N
 def test_shared_disks_are_handed_over_and_not_copied(tmp_path: Path, guest_image: Path) -> None:
     (tmp_path / "shared").mkdir()
     with ExitStack() as stack:
-        source, two = (stack.enter_context(side(name, tmp_path / "shared", guest_image)) for name in ("hv1", "hv2"))
+        source, destination = (
+            stack.enter_context(side(name, tmp_path / "shared", guest_image)) for name in ("hv1", "hv2")
+        )
         guest, secret = small(source), key()
         inode = (source.disks(guest) / "disk").stat().st_ino
         export = source.driver.export_disks(guest, MOVE, secret)
-        two.driver.import_disks(guest, 2, export, secret, two.image, never)
+        destination.driver.import_disks(guest, 2, export, secret, destination.image, never)
         source.driver.stop_export(MOVE)
-        two.driver.define_moved(guest, two.node, 2)
-        assert (two.disks(guest) / "disk").stat().st_ino == inode
+        destination.driver.define_moved(guest, destination.node, 2)
+        assert (destination.disks(guest) / "disk").stat().st_ino == inode
         with pytest.raises(DisksOfAnotherHost, match="now of host hv2"):
             source.driver.power_on(guest)
         source.driver.destroy(guest.uuid, RowHost(host="hv2"))
-        assert two.driver.power_on(guest) is PowerState.RUNNING
+        assert destination.driver.power_on(guest) is PowerState.RUNNING
 
 
 @pytest.mark.parametrize("stayed_off", [False, True])
@@ -270,50 +272,52 @@ def test_bug_memory_was_restored_over_the_disks_on_which_the_guest_had_gone_on(
     """On shared storage the source has its memory of before still, when the guest returns to it with newer disks."""
     (tmp_path / "shared").mkdir()
     with ExitStack() as stack:
-        source, two = (stack.enter_context(side(name, tmp_path / "shared", guest_image)) for name in ("hv1", "hv2"))
+        source, destination = (
+            stack.enter_context(side(name, tmp_path / "shared", guest_image)) for name in ("hv1", "hv2")
+        )
         guest, secret = small(source), key()
         source.driver.power_on(guest)
         source.driver.suspend(guest.uuid)
         export = source.driver.export_disks(guest, MOVE, secret)
-        two.driver.import_disks(guest, 2, export, secret, two.image, never)
+        destination.driver.import_disks(guest, 2, export, secret, destination.image, never)
         source.driver.stop_export(MOVE)
-        two.driver.define_moved(guest, two.node, 2)
-        two.driver.destroy(guest.uuid, RowHost(host="hv1"))
+        destination.driver.define_moved(guest, destination.node, 2)
+        destination.driver.destroy(guest.uuid, RowHost(host="hv1"))
         source.driver.define_moved(guest, source.node, 3, stayed_off=stayed_off)
         assert source.driver.has_saved_memory(guest.uuid) is stayed_off
 
 
 def test_bug_copy_of_a_folder_counted_as_shared_storage(sides: tuple[Side, Side]) -> None:
     """Its owner record is the same, and its disk is an old one."""
-    source, two = sides
+    source, destination = sides
     guest, secret = small(source), key()
     source.driver.export_disks(guest, "an earlier one", secret)
     source.driver.stop_export("an earlier one")
-    shutil.copytree(source.disks(guest), two.disks(guest))
+    shutil.copytree(source.disks(guest), destination.disks(guest))
     write(source, guest, 9)
     export = source.driver.export_disks(guest, MOVE, secret)
     with pytest.raises(HypervisorError, match="of host hv1"):
-        two.driver.import_disks(guest, 2, export, secret, two.image, never)
+        destination.driver.import_disks(guest, 2, export, secret, destination.image, never)
 
 
 def test_files_of_another_host_are_never_overwritten(sides: tuple[Side, Side]) -> None:
     """A folder with another owner record may be another instance's view of shared storage."""
-    source, two = sides
+    source, destination = sides
     guest, secret = small(source), key()
     export = source.driver.export_disks(guest, MOVE, secret)
-    folder = two.disks(guest)
+    folder = destination.disks(guest)
     folder.mkdir()
     (folder / "disk").write_bytes(b"unknown")
     with pytest.raises(HypervisorError, match="no host is recorded"):
-        two.driver.import_disks(guest, 2, export, secret, two.image, never)
+        destination.driver.import_disks(guest, 2, export, secret, destination.image, never)
     (folder / "owner.json").write_bytes(msgspec.json.encode(DiskOwner(host="hv3", attempt=1)))
     with pytest.raises(HypervisorError, match="of host hv3"):
-        two.driver.import_disks(guest, 2, export, secret, two.image, never)
+        destination.driver.import_disks(guest, 2, export, secret, destination.image, never)
     assert (folder / "disk").read_bytes() == b"unknown"
 
 
 def test_the_variables_of_uefi_firmware_move(sides: tuple[Side, Side]) -> None:
-    source, two = sides
+    source, destination = sides
     guest = small(source, image=Image(id="i", disk_format="qcow2", properties={"hw_firmware_type": "uefi"}))
     source.driver.power_on(guest)
     source.driver.power_off(guest.uuid)
@@ -322,13 +326,13 @@ def test_the_variables_of_uefi_firmware_move(sides: tuple[Side, Side]) -> None:
     with variables.open("r+b") as file:
         file.seek(400_000)
         file.write(b"a boot entry of the guest")
-    move(guest, source, two, 2)
-    assert (two.libvirtd.directory / "lib" / name).read_bytes() == variables.read_bytes()
-    assert two.driver.power_on(guest) is PowerState.RUNNING
+    move(guest, source, destination, 2)
+    assert (destination.libvirtd.directory / "lib" / name).read_bytes() == variables.read_bytes()
+    assert destination.driver.power_on(guest) is PowerState.RUNNING
 
 
 def test_saved_memory_moves_and_the_guest_goes_on_from_it(sides: tuple[Side, Side]) -> None:
-    source, two = sides
+    source, destination = sides
     guest, secret = small(source), key()
     boot(source, guest, 1)
     source.driver.suspend(guest.uuid)
@@ -337,20 +341,20 @@ def test_saved_memory_moves_and_the_guest_goes_on_from_it(sides: tuple[Side, Sid
     more_swap = msgspec.structs.replace(guest, flavor=msgspec.structs.replace(guest.flavor, swap=64))
     for changed in (large, more_swap):
         with pytest.raises(SavedMemoryKept):
-            two.driver.import_disks(changed, 2, export, secret, two.image, never, before=guest.flavor)
+            destination.driver.import_disks(changed, 2, export, secret, destination.image, never, before=guest.flavor)
         with pytest.raises(SavedMemoryKept):
             source.driver.define_moved(changed, source.node, 2)
-    move(guest, source, two, 2)
-    two.driver.define_moved(guest, two.node, 2)
-    assert two.driver.has_saved_memory(guest.uuid)
-    assert two.driver.resume(guest) is PowerState.RUNNING
+    move(guest, source, destination, 2)
+    destination.driver.define_moved(guest, destination.node, 2)
+    assert destination.driver.has_saved_memory(guest.uuid)
+    assert destination.driver.resume(guest) is PowerState.RUNNING
     # The copy of the log came along, and the guest does not boot again.
-    assert console(two, guest).ask("echo awake") == "awake"
-    assert "MINOVA-GUEST BOOTS 2" not in log(two, guest)
-    assert [domain.attempt for domain in two.driver.domains()] == [2]
-    assert [path.name for path in two.disks(guest).glob("*.save*")] == []
+    assert console(destination, guest).ask("echo awake") == "awake"
+    assert "MINOVA-GUEST BOOTS 2" not in log(destination, guest)
+    assert [domain.attempt for domain in destination.driver.domains()] == [2]
+    assert [path.name for path in destination.disks(guest).glob("*.save*")] == []
     # The source has its own still, for a return to it.
-    two.driver.destroy(guest.uuid, RowHost(host="hv1"))
+    destination.driver.destroy(guest.uuid, RowHost(host="hv1"))
     source.driver.define_moved(guest, source.node, 3)
     source.driver.resume(guest)
     assert [domain.attempt for domain in source.driver.domains()] == [3]
@@ -364,16 +368,16 @@ def test_a_guest_moves_where_qemu_has_a_user_of_its_own(guest_image: Path) -> No
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="minova-moves-")))
         folder.chmod(0o755)
         image = Path(shutil.copy(guest_image, folder))
-        source, two = (
+        source, destination = (
             stack.enter_context(side(name, folder / name, image, qemu_user=ACCOUNT)) for name in ("hv1", "hv2")
         )
-        for each_side in (source, two):
+        for each_side in (source, destination):
             (each_side.folder / "instances").parent.chmod(0o755)
         guest = small(source)
         source.driver.power_on(guest)
         source.driver.power_off(guest.uuid)
         write(source, guest, 7)
-        move(guest, source, two, 2)
-        assert two.driver.power_on(guest) is PowerState.RUNNING
-        two.driver.power_off(guest.uuid)
-        assert holds(two, guest, 7)
+        move(guest, source, destination, 2)
+        assert destination.driver.power_on(guest) is PowerState.RUNNING
+        destination.driver.power_off(guest.uuid)
+        assert holds(destination, guest, 7)

@@ -152,11 +152,11 @@ def test_an_evacuated_guest_boots_from_its_kernel_again(hosts: Hosts, tmp_path: 
     make_image(cloud.cli, cloud.json, tmp_path / "files", guest_image)
     cloud.cli("server", "create", "direct", "--flavor", "tiny", "--image", "direct", "--host", "hv1")
     uuid = cloud.wait_status("direct", "ACTIVE")["id"]
-    first_log, two = (hosts.folders[host] / uuid / "console.log" for host in ("hv1", "hv2"))
+    first_log, second_log = (hosts.folders[host] / uuid / "console.log" for host in ("hv1", "hv2"))
     require_direct(hosts.servers["hv1"].uri, uuid, first_log, 1)
     hosts.die("hv1")
-    before = len(two.read_text(errors="replace")) if two.exists() else 0
+    before = len(second_log.read_text(errors="replace")) if second_log.exists() else 0
     cloud.cli("service", "set", "hv1", "--disable", "--down")
     assert "evacuated" in cloud.cli("host", "evacuate", "hv1"), cloud.logs()
     assert cloud.server("direct")["OS-EXT-SRV-ATTR:host"] == "hv2"
-    require_direct(hosts.servers["hv2"].uri, uuid, two, 2 if first_log == two else 1, before)
+    require_direct(hosts.servers["hv2"].uri, uuid, second_log, 2 if first_log == second_log else 1, before)

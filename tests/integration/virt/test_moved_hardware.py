@@ -63,7 +63,7 @@ def test_a_new_guest_moves_with_its_kernel_and_its_addresses(tmp_path: Path, gue
     image = Image(id="i", disk_format="qcow2", properties=properties, kernel=kernel, ramdisk=ramdisk)
     files_of_image = (("kernel", kernel), ("ramdisk", ramdisk))
     with ExitStack() as stack:
-        source, two = (stack.enter_context(side(name, tmp_path / name, base)) for name in ("hv1", "hv2"))
+        source, destination = (stack.enter_context(side(name, tmp_path / name, base)) for name in ("hv1", "hv2"))
         guest = instance(image=image, config_drive=True)
         source.driver.prepare(guest, source.node, 1, source.image)
         # What the report of the build carries.
@@ -77,12 +77,12 @@ def test_a_new_guest_moves_with_its_kernel_and_its_addresses(tmp_path: Path, gue
         assert before == (chosen.machine_type, f"{line} {MARK}", "0x1a")
         if boots:
             require_seen(source, guest, 1)
-        move(guest, source, two, 2)
-        assert hardware(two, guest) == before
+        move(guest, source, destination, 2)
+        assert hardware(destination, guest) == before
         for name, boot_file in files_of_image:
-            assert (two.disks(guest) / name).stat().st_size == boot_file.size
+            assert (destination.disks(guest) / name).stat().st_size == boot_file.size
         if boots:
-            require_seen(two, guest, 2)
+            require_seen(destination, guest, 2)
 
 
 def test_bug_guest_with_a_kernel_could_not_be_served_once_it_was_off(guest_image: Path) -> None:

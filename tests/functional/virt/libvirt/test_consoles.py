@@ -16,8 +16,8 @@ def consoles(first: int, last: int) -> SerialConsoles:
 def test_each_domain_keeps_a_port_of_its_own() -> None:
     first, last = range_of(3)
     ports = SerialPorts(consoles(first, last), lambda: {"stopped": first})
-    first_port, two = ports.take("one"), ports.take("two")
-    assert {first_port, two} == {first + 1, first + 2}
+    first_port, second_port = ports.take("one"), ports.take("two")
+    assert {first_port, second_port} == {first + 1, first + 2}
     assert ports.take("one") == first_port
     with pytest.raises(errors.ConsolePortsExhausted, match=f"{first}:{last}"):
         ports.take("three")

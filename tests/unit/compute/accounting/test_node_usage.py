@@ -35,10 +35,10 @@ def test_reserved_amounts_replace_those_before() -> None:
 
 
 def test_an_orphan_is_removed_as_an_instance_is() -> None:
-    first, two = Usage(memory_mb=50, disk_gb=5, vcpus=2), Usage(memory_mb=7, disk_gb=0, vcpus=0)
-    both = with_orphan(with_orphan(EMPTY, "one", first), "two", two)
+    first, second = Usage(memory_mb=50, disk_gb=5, vcpus=2), Usage(memory_mb=7, disk_gb=0, vcpus=0)
+    both = with_orphan(with_orphan(EMPTY, "one", first), "two", second)
     assert used(both) == (57, 5, 2, 943, 95)
     left = without_instance(both, "one")
-    assert (used(left), left.orphans) == ((7, 0, 0, 993, 100), {"two": two})
+    assert (used(left), left.orphans) == ((7, 0, 0, 993, 100), {"two": second})
     assert msgspec.structs.replace(without_instance(left, "two"), orphans={}) == EMPTY
     assert without_instance(left, "unknown") == left
