@@ -3,6 +3,9 @@
 The reason says what they add to the tests of each day, which must notice the usual defects of the same law.
 """
 
+from collections.abc import Collection, Iterable
+from typing import Any
+
 import pytest
 
 MARK = "nightly"
@@ -26,3 +29,10 @@ def skip(config: pytest.Config, items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"{item.nodeid}: the mark {MARK} needs a reason")
         if not config.getoption("--nightly"):
             item.add_marker(pytest.mark.skip(reason=f"nightly: {mark.args[0]}"))
+
+
+def daily(values: Iterable[Any], daily_values: Collection[Any], reason: str) -> list[Any]:
+    """Values for `parametrize` of which only `daily_values` run each day. `reason`: why these are enough."""
+    return [
+        value if value in daily_values else pytest.param(value, marks=pytest.mark.nightly(reason)) for value in values
+    ]

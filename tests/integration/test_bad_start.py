@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.deployment import BIN
+from tests.nightly import daily
 
 # What each needs on its command line to begin at all.
 WORDS = {
@@ -40,9 +41,14 @@ def start_output(name: str, folder: Path, text: str) -> tuple[int, list[str]]:
 CASES = [(name, "a word for a number") for name in WORDS]
 CASES += [("minova-conductor", "a number out of range"), ("minova-compute", "none of the choices")]
 CASES += [(name, "no such database") for name in WORDS if name != "minova-compute"]
+ALIKE = "all executables read their options alike"
+SOME_CASES = [
+    pytest.param(*case, marks=[] if case[0] in ("minova-conductor", "minova-compute") else pytest.mark.nightly(ALIKE))
+    for case in CASES
+]
 
 
-@pytest.mark.parametrize(("name", "wrong"), CASES)
+@pytest.mark.parametrize(("name", "wrong"), SOME_CASES)
 def test_a_wrong_value_stops_it_with_the_options_name(tmp_path: Path, name: str, wrong: str) -> None:
     text, option = WRONG[wrong]
     if "[database]" not in text:
@@ -53,7 +59,7 @@ def test_a_wrong_value_stops_it_with_the_options_name(tmp_path: Path, name: str,
     assert option in lines[0]
 
 
-@pytest.mark.parametrize("name", WORDS)
+@pytest.mark.parametrize("name", daily(WORDS, ("minova-api", "minova-standalone"), ALIKE))
 def test_a_file_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
     missing = tmp_path / "missing.conf"
     words = [word.format(folder=tmp_path) for word in WORDS[name]]
@@ -66,7 +72,9 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
     assert not (tmp_path / "state").exists()
 
 
-@pytest.mark.parametrize("name", ["minova-api", "minova-conductor", "minova-scheduler"])
+@pytest.mark.parametrize(
+    "name", daily(["minova-api", "minova-conductor", "minova-scheduler"], ("minova-conductor",), ALIKE)
+)
 def test_tables_that_are_not_there_are_to_be_made_by_a_command(tmp_path: Path, name: str) -> None:
     text = f"[DEFAULT]\nstate_path = {tmp_path}\n[database]\nconnection = sqlite:///{tmp_path}/minova.sqlite\n"
     code, lines = start_output(name, tmp_path, text)

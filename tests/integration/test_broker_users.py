@@ -76,8 +76,11 @@ def warnings() -> Iterator[Warnings]:
 @pytest.mark.parametrize(
     "changed",
     [
-        {("api", "controller")},
-        {("api", "controller"), ("conductor", "controller")},
+        pytest.param({("api", "controller")}, marks=pytest.mark.nightly("the last row changes all of these")),
+        pytest.param(
+            {("api", "controller"), ("conductor", "controller")},
+            marks=pytest.mark.nightly("the last row changes all of these"),
+        ),
         {("api", "controller"), ("conductor", "controller"), ("scheduler", "scheduler0"), ("compute", "victim")},
     ],
     ids=["api", "conductor", "one-compute"],

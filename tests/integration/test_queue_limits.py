@@ -16,6 +16,7 @@ from minova.messaging import broker_connection
 from minova.messaging.dispatch import Implementation
 from minova.messaging.rpc import Rpc
 from tests.cluster import configure
+from tests.nightly import daily
 from tests.servers.authority import Authority
 from tests.servers.rabbitmq import SecureRabbitMQ
 from tests.waiting import wait_for
@@ -64,7 +65,7 @@ class _Nothing:
         return lambda *_, **__: None
 
 
-@pytest.fixture(params=[False, True], ids=["classic", "quorum"])
+@pytest.fixture(params=daily([False, True], (True,), "quorum queues are the default"), ids=["classic", "quorum"])
 def queues(tmp_path: Path, broker: SecureRabbitMQ, request: pytest.FixtureRequest) -> Iterator[Queues]:
     queues = Queues(tmp_path, broker, request.param)
     yield queues

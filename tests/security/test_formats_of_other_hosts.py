@@ -12,6 +12,7 @@ from minova.errors import GuestSecretMissing, HypervisorError, UnknownDiskFormat
 from minova.objects.servers.disk_export import ExportedFile
 from minova.virt.libvirt.storage import disk_images, disk_owner
 from minova.virt.libvirt.storage.disk_images import BaseImage
+from tests.nightly import daily
 from tests.security.move_destination import GB, INSTANCE, KEY, MB, Destination, served
 
 ENCRYPTED = msgspec.structs.replace(
@@ -136,7 +137,7 @@ def test_a_disk_without_a_format_is_raw(destination: Destination, hostile: Path)
     assert (recorded["disk"], recorded["disk.swap"]) == ("qcow2", "raw")
 
 
-@pytest.mark.parametrize("written", ["qcow2", None])
+@pytest.mark.parametrize("written", daily(["qcow2", None], ("qcow2",), "the other form of the same disk"))
 def test_a_disk_of_an_encrypted_guest_is_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data_file: Path, victim: Path, written: str | None
 ) -> None:

@@ -33,7 +33,7 @@ def structs() -> list[Any]:
 
 
 @pytest.mark.parametrize("struct", structs(), ids=lambda struct: struct.__name__)
-@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(data=st.data())
 def test_out_of_the_wire_as_it_went_in(struct: Any, data: st.DataObject) -> None:
     sent = data.draw(of(struct))

@@ -17,12 +17,19 @@ from minova.db import models
 from minova.objects.actions.action import ServerAction
 from minova.objects.actions.deletion import SOFT_DELETE
 from minova.objects.actions.power import STOP
+from minova.objects.actions.rebuild import REBUILD
+from minova.objects.actions.rescue import RESCUE
+from minova.objects.actions.shelving import SHELVE
 from minova.objects.actions.table import RUN_BY_HOSTS
 from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.action_arguments import power_state_after
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
+from tests.nightly import daily
 
 OTHERS = [action for action in RUN_BY_HOSTS if action is not SOFT_DELETE]
+DAILY = (STOP, REBUILD, SHELVE, RESCUE)
+REASON = "the engine knows no kinds of actions"
+SOME, SOME_OTHERS = daily(RUN_BY_HOSTS, DAILY, REASON), daily(OTHERS, DAILY, REASON)
 
 
 def asked_on(harness: ConductorHarness, uuid: str, action: ServerAction) -> dict[str, Any]:
@@ -46,7 +53,7 @@ def message_of(harness: ConductorHarness, action_id: int) -> tuple[str | None, s
         return session.get_one(models.InstanceAction, action_id).message, event.details
 
 
-@pytest.mark.parametrize("action", OTHERS, ids=lambda action: action.kind)
+@pytest.mark.parametrize("action", SOME_OTHERS, ids=lambda action: action.kind)
 def test_after_its_time_the_host_is_asked_to_cancel_and_nothing_has_ended(
     harness: ConductorHarness, action: ServerAction
 ) -> None:
@@ -101,7 +108,7 @@ def test_nothing_cancels_a_soft_deletion(harness: ConductorHarness) -> None:
 # -- hosts that are silent, forced down, or without a hypervisor ---------------------------------------------------------
 
 
-@pytest.mark.parametrize("action", RUN_BY_HOSTS, ids=lambda action: action.kind)
+@pytest.mark.parametrize("action", SOME, ids=lambda action: action.kind)
 def test_an_action_waits_for_a_silent_host_and_says_so(harness: ConductorHarness, action: ServerAction) -> None:
     uuid = harness.active()
     action_fields = asked_on(harness, uuid, action)
@@ -197,7 +204,7 @@ def test_an_action_of_a_host_without_a_service_ends(harness: ConductorHarness) -
     assert "no compute service any more" in harness.fault(uuid)
 
 
-@pytest.mark.parametrize("action", RUN_BY_HOSTS, ids=lambda action: action.kind)
+@pytest.mark.parametrize("action", SOME, ids=lambda action: action.kind)
 def test_a_compute_whose_hypervisor_is_away_keeps_its_actions(harness: ConductorHarness, action: ServerAction) -> None:
     uuid = harness.active()
     action_fields = asked_on(harness, uuid, action)
