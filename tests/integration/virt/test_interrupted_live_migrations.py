@@ -3,9 +3,9 @@
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import libvirt
@@ -17,6 +17,7 @@ from minova.errors import GuestMissing, HypervisorError, MinovaError
 from minova.objects.servers.live_migration import GuestSide, LiveOutcome, LiveProgress
 from minova.virt.driver.domains import RowHost
 from tests.integration.virt.live_pair import Pair, Side, make_pair
+from tests.servers.libvirtd_peers import PeerLibvirtd
 from tests.waiting import wait_for
 
 __all__ = ["make_pair"]
@@ -87,19 +88,31 @@ def lift_bandwidth(pair: Pair) -> None:
         connection.close()
 
 
+@contextmanager
+def stopped(libvirtd: PeerLibvirtd) -> Iterator[None]:
+    """It goes on after the block in any case: the migration waits for its answer without end."""
+    assert libvirtd.pid is not None
+    os.kill(libvirtd.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(libvirtd.pid, signal.SIGCONT)
+
+
+def source_waits(pair: Pair) -> None:
+    def waits() -> bool:
+        return pair.one.driver.guest_side(pair.guest.uuid).side is GuestSide.PAUSED_BY_MIGRATION
+
+    wait_for("the source to wait", waits, 60)
+
+
 def lose_the_reply(pair: Pair) -> None:
     """The destination finishes, and its answer does not reach the source."""
     libvirtd = pair.two.libvirtd
-    assert libvirtd.pid is not None
-    os.kill(libvirtd.pid, signal.SIGSTOP)
-    lift_bandwidth(pair)
-    wait_for(
-        "the source to wait",
-        lambda: pair.one.driver.guest_side(pair.guest.uuid).side is GuestSide.PAUSED_BY_MIGRATION,
-        60,
-    )
-    libvirtd.network.run("iptables", "-A", "OUTPUT", "-p", "tcp", "--sport", "16509", "-j", "DROP")
-    os.kill(libvirtd.pid, signal.SIGCONT)
+    with stopped(libvirtd):
+        lift_bandwidth(pair)
+        source_waits(pair)
+        libvirtd.network.run("iptables", "-A", "OUTPUT", "-p", "tcp", "--sport", "16509", "-j", "DROP")
 
 
 def qemu_that_waits(instance_uuid: str) -> int:
@@ -113,17 +126,10 @@ def qemu_that_waits(instance_uuid: str) -> int:
 
 def kill_at_switchover(pair: Pair) -> None:
     """The destination's QEMU dies while it loads what the source has sent last."""
-    libvirtd = pair.two.libvirtd
-    assert libvirtd.pid is not None
-    os.kill(libvirtd.pid, signal.SIGSTOP)
-    lift_bandwidth(pair)
-    wait_for(
-        "the source to wait",
-        lambda: pair.one.driver.guest_side(pair.guest.uuid).side is GuestSide.PAUSED_BY_MIGRATION,
-        60,
-    )
-    os.kill(qemu_that_waits(pair.guest.uuid), signal.SIGKILL)
-    os.kill(libvirtd.pid, signal.SIGCONT)
+    with stopped(pair.two.libvirtd):
+        lift_bandwidth(pair)
+        source_waits(pair)
+        os.kill(qemu_that_waits(pair.guest.uuid), signal.SIGKILL)
 
 
 @pytest.mark.nightly("a minute and more of boots")
