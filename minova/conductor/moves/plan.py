@@ -51,7 +51,7 @@ class MovePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `owed`: the destination was fenced before it could remove its copy, or before it has said what it has of a guest that migrates live.
     `block`, `live_source`, `live_destination`, `lacks_images`: see `MoveMessage`.
     `guest`: what the source has of it, while the destination is asked; None: the source is fenced.
-    `doubted`: the guest may have left.
+    `doubted`: the guest may have left. `may_have_run_there`: its destination was lost while it should continue the guest.
     `order`: what users want of a live migration in progress.
     `round`: how often both hosts of a live migration were asked what they have of the guest. What was said in an earlier round may have
     changed since.
@@ -78,6 +78,7 @@ class MovePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     live_destination: LiveDestination | None = None
     guest: GuestReport | None = None
     doubted: bool = False
+    may_have_run_there: bool = False
     order: MigrationOrder = MigrationOrder.NONE
     round: int = 0
     asks: int = 0
@@ -159,9 +160,11 @@ def is_in_doubt(end: MoveEnd, plan: MovePlan, failure: Failure | None) -> bool:
 
 def keeps_other_copy(plan: MovePlan) -> bool:
     """Returns whether the destination keeps its copy for now, although the source has the server: it was fenced, and its guest may have
-    written after the source's had ended, whose memory is gone.
+    written more than the source's, which has paused, or has ended and lost its memory.
     """
-    return plan.owed and plan.guest is not None and plan.guest.side in {GuestSide.LEFT, GuestSide.SHUT_OFF}
+    if not plan.owed or plan.guest is None:
+        return False
+    return plan.may_have_run_there or plan.guest.side in {GuestSide.LEFT, GuestSide.SHUT_OFF}
 
 
 def may_be_open(plan: MovePlan, failure: Failure | None) -> bool:

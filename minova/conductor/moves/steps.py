@@ -343,8 +343,17 @@ class MoveSteps(MovePhasesApi):
         owed = falls_back or (move.plan.phase is MovePhase.DISCARD and _has_copy(move))
         doubted = move.plan.doubted or move.plan.phase in {*_LEAVING, MovePhase.ARRIVE}
         reverting = falls_back or move.plan.reverting
+        may_have_run_there = move.plan.may_have_run_there or move.plan.phase is MovePhase.ARRIVE
         return self._advance(
-            session, move, following, lost, owed=owed, doubted=doubted, reverting=reverting, guest=None
+            session,
+            move,
+            following,
+            lost,
+            owed=owed,
+            doubted=doubted,
+            may_have_run_there=may_have_run_there,
+            reverting=reverting,
+            guest=None,
         )
 
     # -- messages --------------------------------------------------------------------------------------------------

@@ -115,11 +115,16 @@ def test_what_neutron_changes_later_is_shown(cloud: Cloud) -> None:
     cloud.neutron.wired(HOST, port["id"])
     cloud.until(server, "ACTIVE")
     subnet = port["fixed_ips"][0]["subnet_id"]
-    fixed = {"fixed_ips": [{"subnet_id": subnet, "ip_address": "10.9.0.250"}]}
+    # Neutron has given some addresses at random.
+    taken = {
+        each["ip_address"] for port in cloud.neutron.call("GET", "/v2.0/ports")["ports"] for each in port["fixed_ips"]
+    }
+    address = next(each for number in range(200, 250) if (each := f"10.9.0.{number}") not in taken)
+    fixed = {"fixed_ips": [{"subnet_id": subnet, "ip_address": address}]}
     cloud.neutron.call("PUT", f"/v2.0/ports/{port['id']}", {"port": fixed})
     wait_for(
         "the address is shown",
-        lambda: [address["addr"] for address in cloud.show(server)["addresses"]["blue"]] == ["10.9.0.250"],
+        lambda: [each["addr"] for each in cloud.show(server)["addresses"]["blue"]] == [address],
     )
     cloud.delete(server)
 

@@ -177,13 +177,24 @@ def test_bug_a_destination_that_has_not_the_guest_ends_in_error_without_a_look_a
 
 
 @pytest.mark.parametrize(
-    ("side", "following"),
-    [(GuestSide.PAUSED_BY_MIGRATION, MovePhase.DISCARD), (GuestSide.LEFT, MoveEnd.FAILED)],
+    ("side", "may_have_run_there", "following"),
+    [
+        (GuestSide.PAUSED_BY_MIGRATION, False, MovePhase.DISCARD),
+        (GuestSide.PAUSED_BY_MIGRATION, True, MoveEnd.FAILED),
+        (GuestSide.LEFT, False, MoveEnd.FAILED),
+    ],
 )
-def test_the_copy_of_a_fenced_destination_is_held_while_the_source_has_no_memory(
-    side: GuestSide, following: object
+def test_the_copy_of_a_fenced_destination_is_held_if_it_may_be_newer(
+    side: GuestSide, may_have_run_there: bool, following: object
 ) -> None:
-    stays = plan(MovePhase.STAY, claimed=True, doubted=True, owed=True, guest=GuestReport(side=side, attempt=1))
+    stays = plan(
+        MovePhase.STAY,
+        claimed=True,
+        doubted=True,
+        owed=True,
+        may_have_run_there=may_have_run_there,
+        guest=GuestReport(side=side, attempt=1),
+    )
     assert after_success(stays, MIGRATION) is following
     assert is_in_doubt(MoveEnd.FAILED, stays, None) is (following is MoveEnd.FAILED)
 
