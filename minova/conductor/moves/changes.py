@@ -317,8 +317,7 @@ class MoveChanges:
             self._switch(session, move, move.migration)
         migration = self._ended(move, end, unclean=unclean)
         if migration.cleanup_host is not None and is_in_doubt(end, move.plan, failure):
-            is_open = end is MoveEnd.BROKEN and may_be_open(move.plan, failure)
-            migration = replace(migration, hold=Hold.OPEN if is_open else Hold.UNPROVEN)
+            migration = replace(migration, hold=_hold(end, move.plan, failure))
         if move.plan.phase is MovePhase.SHOW_THERE and failure is not None and failure.kind in _NOTHING_TO_SHOW:
             migration = replace(migration, refused=migration.refused + 1)
         migrations.write(session, migration, at, now)
@@ -479,3 +478,11 @@ def _vm_state_after(end: MoveEnd, move: LockedMove, failure: Failure | None) -> 
 
 def _explained(reason: Failure) -> Failure:
     return replace(reason, text=f"The server could not be moved. {reason.message}")
+
+
+def _hold(end: MoveEnd, plan: MovePlan, failure: Failure | None) -> Hold:
+    """Returns what holds the copy of a move that ends in doubt."""
+    if end is MoveEnd.BROKEN and may_be_open(plan, failure):
+        return Hold.OPEN
+    # A start from the source's disks proves nothing about what the guest has written at the destination.
+    return Hold.LAST if end is MoveEnd.FAILED and plan.may_have_run_there else Hold.UNPROVEN

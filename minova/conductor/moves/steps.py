@@ -257,7 +257,9 @@ class MoveSteps(MovePhasesApi):
         if plan.phase in _LEAVING:
             changed = {"doubted": True, "cancelled": plan.cancelled or failure.kind == "LiveMigrationAborted"}
         if move.migration.is_live and live_plan.is_elsewhere(plan, move.migration, failure, guest):
-            changed, following = {"doubted": True}, MovePhase.LOOK
+            # What is gone from the destination may have run there.
+            changed = {"doubted": True, "owed": plan.owed or plan.phase is MovePhase.ARRIVE}
+            following = MovePhase.LOOK
         return self._advance(session, move, following, failure, power_state, **changed)
 
     def give_up(self, session: Session, move: LockedMove, failure: Failure) -> Entry | None:

@@ -97,7 +97,8 @@ class Hold(StrEnum):
 
     UNPROVEN: the row's host has not shown since that its own copy of the disks starts.
     OPEN: unproven, and a guest without its memory has the disks open there still.
-    LAST: the row's host has made its disks anew from the image, so this is the last copy of what they had.
+    LAST: the last copy of what the disks had: the row's host has made its own anew from the image, or the guest may have gone on here
+      after its source's disks were left.
     """
 
     NONE = ""
