@@ -219,9 +219,10 @@ class LibvirtMigration(ColdMigration):
             domain = lookup(connection, instance_uuid)
             if domain is None:
                 return GuestReport(side=GuestSide.ABSENT)
-            mark, side = self._our_mark(domain), sides.side_of(domain)
             hold = self._holds.get(instance_uuid)
-            if hold is not None and hold.taken and side is not GuestSide.PAUSED_BY_MIGRATION:
+            is_held = hold is not None and hold.taken
+            mark, side = self._our_mark(domain), sides.side_of(domain, held=is_held)
+            if hold is not None and is_held and side is not GuestSide.PAUSED_BY_MIGRATION:
                 hold.release()
             return GuestReport(
                 side=side,

@@ -24,8 +24,15 @@ _BY_STATE = {
 }
 
 
-def side_of(domain: Any) -> GuestSide:
+# VIR_DOMAIN_PAUSED_API_ERROR of libvirt 9.2: libvirt could not continue the guest.
+_NOT_CONTINUED = (libvirt.VIR_DOMAIN_PAUSED, 14)
+
+
+def side_of(domain: Any, *, held: bool = False) -> GuestSide:
+    """`held`: the guest was handed over, and its disks are held here, so that libvirt cannot continue it."""
     state, reason = domain.state()
+    if held and (state, reason) == _NOT_CONTINUED:
+        return GuestSide.PAUSED_BY_MIGRATION
     return _BY_REASON.get((state, reason)) or _BY_STATE.get(state, GuestSide.RUNNING)
 
 
