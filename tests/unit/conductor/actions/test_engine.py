@@ -15,7 +15,7 @@ ENGINE = Path(str(engine.__file__)).parent
 ROOMS = {
     "objects/actions": {"action", "guest_changes", "host_arguments", "power_rules", "table", "transitions"},
     "conductor/actions/kinds": set[str](),
-    "compute/actions": {"action_run", "image_fetch", "operations", "results", "runner"},
+    "compute/actions": {"action_run", "image_fetch", "operations", "reporter", "results", "runner"},
     "api/compute/servers/actions": {"completion", "dispatch", "evacuate"},
     "cli/commands/server/actions": {"action", "evacuate"},
 }
