@@ -9,6 +9,7 @@ import msgspec
 from minova import errors
 from minova.context import RequestContext
 from minova.objects.actions.action import ServerAction
+from minova.objects.actions.guest_changes import LastAction
 from minova.objects.actions.power_rules import OFF
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
@@ -88,7 +89,7 @@ class FakeConductor:
         self.steps: list[tuple[str, int, str]] = []
         self.tpm_states: dict[str, TpmState] = {}
         self.actions: dict[str, tuple[int, ServerAction]] = {}
-        self.last_actions: dict[str, int] = {}
+        self.last_actions: dict[str, LastAction] = {}
         self.forced: list[int] = []  # actions that have forced their guests
         self.agent_reasons: list[str] = []  # of failed actions
         self.progressed: list[str] = []
@@ -167,7 +168,7 @@ class FakeConductor:
         """The action is in progress. Answers the instance as the message has it."""
         with self._lock:
             self.actions[instance_uuid] = (action_id, action)
-            self.last_actions[instance_uuid] = action_id
+            self.last_actions[instance_uuid] = LastAction(number=action_id)
             return self.change(instance_uuid, task_state=next(iter(action.progress), None))
 
     def change(self, instance_uuid: str, **changes: Any) -> Instance:
@@ -640,9 +641,9 @@ class FakeConductor:
         host: str,
         states: dict[str, int],
         reasons: dict[str, str] | None = None,
-        after: dict[str, int] | None = None,
-    ) -> dict[str, int] | None:
-        def work() -> dict[str, int] | None:
+        after: dict[str, LastAction] | None = None,
+    ) -> dict[str, LastAction] | None:
+        def work() -> dict[str, LastAction] | None:
             self.reasons.update(reasons or {})
             unproved = {}
             for instance_uuid, state in states.items():
@@ -653,9 +654,9 @@ class FakeConductor:
                 if (
                     stopped
                     and after is not None
-                    and after.get(instance_uuid) != self.last_actions.get(instance_uuid, 0)
+                    and after.get(instance_uuid) != self.last_actions.get(instance_uuid, LastAction())
                 ):
-                    unproved[instance_uuid] = self.last_actions.get(instance_uuid, 0)
+                    unproved[instance_uuid] = self.last_actions.get(instance_uuid, LastAction())
                     continue
                 vm_state = VmState.STOPPED if stopped else former_instance.vm_state
                 self.change(instance_uuid, power_state=PowerState(state), vm_state=vm_state)

@@ -8,7 +8,7 @@ from functools import partial
 from minova import errors
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
-from minova.objects.actions.guest_changes import FAULTS
+from minova.objects.actions.guest_changes import FAULTS, LastAction
 from minova.objects.actions.power_rules import RowStates, differs
 from minova.objects.guests.guest_states import GuestState
 from minova.objects.servers.states import PowerState
@@ -102,7 +102,9 @@ class PowerStates:
                     "The guest of instance %s is in power state %s: %s", uuid, state.power_state.name, state.detail
                 )
 
-    def _call(self, ctx: RequestContext, settled: Mapping[str, GuestState], after: dict[str, int]) -> dict[str, int]:
+    def _call(
+        self, ctx: RequestContext, settled: Mapping[str, GuestState], after: dict[str, LastAction]
+    ) -> dict[str, LastAction]:
         """`after`, and what is returned: see `report_power_states`."""
         states = {uuid: int(state.power_state) for uuid, state in settled.items()}
         reasons = {uuid: state.reason.value for uuid, state in settled.items() if state.reason} or None

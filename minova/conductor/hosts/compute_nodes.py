@@ -24,6 +24,7 @@ from minova.db.models import ComputeNode as NodeRow
 from minova.db.recovery import unexpected
 from minova.db.servers import chosen_hardware, instances, migrations, pci_devices, tasks
 from minova.messaging.rpc_access import own_host
+from minova.objects.actions.guest_changes import LastAction
 from minova.objects.hosts.compute_node import AvailableResources, ComputeNode, Inventory
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.hosts.service import OTHER_HOST
@@ -279,8 +280,8 @@ class ComputeNodes(AuditsApi):
         host: str,
         states: Mapping[str, int],
         reasons: Mapping[str, str] | None = None,
-        after: Mapping[str, int] | None = None,
-    ) -> dict[str, int] | None:
+        after: Mapping[str, LastAction] | None = None,
+    ) -> dict[str, LastAction] | None:
         """Changes instances as their guests have changed: see `guest_changes.py`. Instances of other hosts, instances with a
         task, and unknown states are ignored.
         """

@@ -20,7 +20,7 @@ from minova.conductor.notifications.instances import note
 from minova.context import RequestContext
 from minova.db.servers import actions, instances, state_changes
 from minova.db.servers.instances import IdleInstance
-from minova.objects.actions.guest_changes import GuestChange, change_of
+from minova.objects.actions.guest_changes import GuestChange, LastAction, change_of
 from minova.objects.guests.guest_states import GuestState, reason_of
 from minova.objects.servers.failures import Failure
 from minova.objects.servers.states import PowerState, VmState
@@ -42,9 +42,9 @@ def follow(
     ctx: RequestContext,
     host: str,
     reported: Mapping[str, GuestState],
-    after: Mapping[str, int] | None,
+    after: Mapping[str, LastAction] | None,
     at: datetime,
-) -> dict[str, int] | None:
+) -> dict[str, LastAction] | None:
     """Change the idle instances of the host as their guests have changed.
 
     `after`: the actions after which the host has read the states; None: a host of an earlier release names none.
@@ -59,9 +59,9 @@ def follow(
     }
     last = actions.last_of(session, [idle.uuid for idle in would_change]) if after is not None and would_change else {}
     unproved = {
-        idle.uuid: last.get(idle.uuid, 0)
+        idle.uuid: last.get(idle.uuid, LastAction())
         for idle in would_change
-        if after is not None and after.get(idle.uuid) != last.get(idle.uuid, 0)
+        if after is not None and after.get(idle.uuid) != last.get(idle.uuid, LastAction())
     }
     changed: dict[GuestChange, list[IdleInstance]] = {}
     for idle, change in would_change.items():

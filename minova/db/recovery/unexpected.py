@@ -236,7 +236,9 @@ def with_unknown_actions(session: Session, marks: Iterable[GuestMark]) -> set[st
                 del missing[action_id]
     suspects = {mark.uuid: mark for mark in missing.values()}
     later = {
-        uuid for uuid, last in actions.last_of(session, suspects).items() if last > (suspects[uuid].action_id or 0)
+        uuid
+        for uuid, last in actions.last_of(session, suspects).items()
+        if last.number > (suspects[uuid].action_id or 0)
     }
     return set(suspects) - later - _adopted(session, suspects)
 

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from minova.db.models import Instance, InstanceAction, InstanceActionEvent, InstanceFault, Task
 from minova.db.servers.instances import state_of
 from minova.db.sql import chunked, in_list
+from minova.objects.actions.guest_changes import LastAction
 from minova.objects.servers.failures import Failure
 from minova.objects.servers.states import State
 
@@ -147,12 +148,18 @@ def explain_success(session: Session, action_ids: Collection[int], text: str) ->
         session.connection().execute(update(model).where(*done).values(values))
 
 
-def last_of(session: Session, instance_uuids: Collection[str]) -> dict[str, int]:
-    """Returns {instance uuid: id of its newest action}, without those that have none."""
-    model, last = InstanceAction, dict[str, int]()
+def last_of(session: Session, instance_uuids: Collection[str]) -> dict[str, LastAction]:
+    """Returns {instance uuid: its newest action}, without those that have none."""
+    model, last = InstanceAction, dict[str, LastAction]()
     for chunk in chunked(sorted(instance_uuids)):
-        query = select(model.instance_uuid, func.max(model.id)).where(model.instance_uuid.in_(chunk))
-        last.update({uuid: number for uuid, number, *_ in session.execute(query.group_by(model.instance_uuid))})
+        newest = select(func.max(model.id)).where(model.instance_uuid.in_(chunk)).group_by(model.instance_uuid)
+        query = select(model.instance_uuid, model.id, model.request_id).where(model.id.in_(newest))
+        last.update(
+            {
+                uuid: LastAction(number=number, request_id=request_id)
+                for uuid, number, request_id in session.execute(query)
+            }
+        )
     return last
 
 

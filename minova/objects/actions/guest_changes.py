@@ -23,8 +23,11 @@ added. No rule changes an instance that has a task.
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from minova.objects.actions.power_rules import OFF, RUNS_BY_ITSELF, STOPS_BY_ITSELF
 from minova.objects.guests.guest_states import SHOULD_RUN, GuestReason, GuestState
+from minova.objects.hosts.bounds import Count, Line
 from minova.objects.servers.states import PowerState, VmState
 
 # The kinds of failure (`failures.py`) of guests that stand still or have crashed.
@@ -45,6 +48,15 @@ STOPS: Mapping[GuestReason, str] = {
     GuestReason.SAVED_BY_OTHER: "The memory of the guest was saved on its host.",
 }
 _CRASHES = frozenset({GuestReason.CRASHED, GuestReason.PANICKED})
+
+
+class LastAction(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest action of an instance. A restored database gives the number of an action to another one, so its request belongs to
+    its identity. The defaults are of an instance without any.
+    """
+
+    number: Count = 0
+    request_id: Line = ""
 
 
 class GuestChange(NamedTuple):

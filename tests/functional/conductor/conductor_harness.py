@@ -19,7 +19,9 @@ from minova.context import RequestContext
 from minova.db import models
 from minova.db.api_queries import instances
 from minova.db.engine import Database
+from minova.db.servers import actions
 from minova.messaging.notifier import Notifier
+from minova.objects.actions.guest_changes import LastAction
 from minova.objects.actions.shelving import SHELVE
 from minova.objects.actions.table import BY_KIND, RUN_BY_HOSTS
 from minova.objects.catalogue.flavor import Flavor
@@ -295,7 +297,7 @@ class ConductorHarness:
 
     def report_power(
         self, uuid: str, state: int, reason: GuestReason = GuestReason.NONE, *, host: str = "a"
-    ) -> dict[str, int] | None:
+    ) -> dict[str, LastAction] | None:
         """As a host does: it reads the state again if the instance would change. Returns the last answer."""
         said: dict[str, Any] = {"host": host, "states": {uuid: int(state)}, "reasons": {uuid: reason.value}}
         last = self.conductor.report_power_states(CTX, **said, after={})
@@ -353,12 +355,13 @@ class ConductorHarness:
             query = select(model.action, model.result).where(model.instance_uuid == uuid).order_by(model.id)
             return [(action, result) for action, result in session.execute(query)]
 
+    def last_action(self, uuid: str) -> LastAction:
+        with self.db.read() as session:
+            return actions.last_of(session, [uuid]).get(uuid, LastAction())
+
     def action_id(self, uuid: str) -> int:
         """Of the newest action."""
-        with self.db.read() as session:
-            model = models.InstanceAction
-            query = select(model.id).where(model.instance_uuid == uuid).order_by(model.id.desc())
-            return session.scalars(query).first() or 0
+        return self.last_action(uuid).number
 
     def events(self, action_id: int) -> list[tuple[str, str | None, str | None]]:
         """(event, host, result) of each event of an action."""

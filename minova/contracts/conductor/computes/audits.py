@@ -7,6 +7,7 @@ from msgspec import Meta
 from minova.context import RequestContext
 from minova.contracts.base import call
 from minova.contracts.conductor.audiences import BY_COMPUTES
+from minova.objects.actions.guest_changes import LastAction
 from minova.objects.hosts.bounds import MAX_GUESTS, MAX_NODES, Figure, Line
 from minova.objects.hosts.compute_node import AvailableResources, ComputeNode, Inventory, Traits
 from minova.objects.hosts.node_audit import NodeAudit
@@ -87,8 +88,8 @@ class AuditsApi(Protocol):
         host: Line,
         states: Annotated[dict[Line, Figure], Meta(max_length=MAX_GUESTS)],
         reasons: Annotated[dict[Line, Line], Meta(max_length=MAX_GUESTS)] | None = None,
-        after: Annotated[dict[Line, Figure], Meta(max_length=MAX_GUESTS)] | None = None,
-    ) -> dict[Line, Figure] | None:
+        after: Annotated[dict[Line, LastAction], Meta(max_length=MAX_GUESTS)] | None = None,
+    ) -> dict[Line, LastAction] | None:
         """Reports {instance uuid: PowerState} of domains whose state changed, and {instance uuid: GuestReason} of those whose
         state has a reason. Instances of other hosts are not changed.
 

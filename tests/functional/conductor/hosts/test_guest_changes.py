@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from sqlalchemy import select, update
 
@@ -123,14 +124,14 @@ def test_bug_late_report_stops_a_guest_that_was_started_since(harness: Conductor
     """Its row became `stopped`, and the next audit asked the guest to shut down."""
     uuid = harness.active()
     last = harness.conductor.report_power_states(CTX, **off(uuid))
-    assert last == {uuid: harness.action_id(uuid)}
+    assert last == {uuid: harness.last_action(uuid)}
     assert harness.state(uuid) == "active/None on a"
     proved = off(uuid) | {"after": last}
     assert harness.conductor.report_power_states(CTX, **proved) == {}
     assert harness.state(uuid) == "stopped/None on a"
     harness.acted(uuid, "start")
     late = proved if is_proved else off(uuid)
-    assert harness.conductor.report_power_states(CTX, **late) == {uuid: harness.action_id(uuid)}
+    assert harness.conductor.report_power_states(CTX, **late) == {uuid: harness.last_action(uuid)}
     assert harness.state(uuid) == "active/None on a"
     assert harness.instance(uuid).power_state == PowerState.RUNNING
     assert [action for action, _ in harness.actions(uuid)] == ["create", "stop", "start"]
@@ -143,13 +144,24 @@ def test_bug_late_report_of_a_move_stops_the_server_at_its_confirmation(harness:
         session.execute(
             update(models.Instance).where(models.Instance.uuid == uuid).values(vm_state=VmState.RESIZED.value)
         )
-    last = {uuid: harness.action_id(uuid)}
-    for after in ({}, {uuid: last[uuid] - 1}):
+    last = {uuid: harness.last_action(uuid)}
+    for after in ({}, {uuid: msgspec.structs.replace(last[uuid], number=last[uuid].number - 1)}):
         assert harness.conductor.report_power_states(CTX, **off(uuid) | {"after": after}) == last
         assert harness.instance(uuid).power_state == PowerState.RUNNING
     assert harness.conductor.report_power_states(CTX, **off(uuid) | {"after": last}) == {}
     assert harness.instance(uuid).power_state == PowerState.SHUTDOWN
     assert harness.state(uuid) == "resized/None on a"
+
+
+def test_bug_report_after_an_action_of_a_lost_database_stops_a_guest(harness: ConductorHarness) -> None:
+    """The restored database gave the number of that action to the start of the guest."""
+    uuid = harness.active()
+    last = harness.last_action(uuid)
+    of_lost = {uuid: msgspec.structs.replace(last, request_id="req-of-the-database-that-was-lost")}
+    assert harness.conductor.report_power_states(CTX, **off(uuid) | {"after": of_lost}) == {uuid: last}
+    assert harness.state(uuid) == "active/None on a"
+    assert harness.conductor.report_power_states(CTX, **off(uuid) | {"after": {uuid: last}}) == {}
+    assert harness.state(uuid) == "stopped/None on a"
 
 
 def test_a_report_that_changes_the_power_state_alone_needs_no_proof(harness: ConductorHarness) -> None:

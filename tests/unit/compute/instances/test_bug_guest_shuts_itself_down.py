@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from minova.compute.instances.clean_stops import ASK_AGAIN
+from minova.objects.actions.guest_changes import LastAction
 from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.actions.power import START
 from minova.objects.actions.power_rules import must_stop
@@ -144,7 +145,7 @@ def test_a_report_that_an_action_has_overtaken_is_made_again(compute: Compute) -
     def acts_meanwhile(method: str) -> None:
         if method == "report_power_states":
             compute.conductor.on_answer = lambda method: None
-            compute.conductor.last_actions["i"] = 7
+            compute.conductor.last_actions["i"] = LastAction(number=7)
 
     compute.hypervisor.turn("i", PowerState.SHUTDOWN)
     compute.conductor.on_answer = acts_meanwhile
