@@ -22,6 +22,7 @@ import libvirt
 from minova.errors import HypervisorUnavailable, NotFound
 from minova.outages import Outage
 from minova.virt.libvirt.error_codes import meaning
+from minova.virt.libvirt.guest_state.disk_failures import DiskFailures
 
 LOG = logging.getLogger(__name__)
 # Seconds between keepalive messages to the daemon, and how many may stay unanswered.
@@ -90,6 +91,7 @@ class Host:
         self._closed = False
         self._lifecycle: Lifecycle | None = None
         self._reconnected: Callable[[], None] | None = None
+        self._disk_failures = DiskFailures()
 
     @contextmanager
     def connection(self, operation: str, domain: str | None = None) -> Iterator[Any]:
@@ -200,6 +202,9 @@ class Host:
 
     def _register(self, connection: Any) -> None:
         connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self._on_event, None)
+        connection.domainEventRegisterAny(
+            None, libvirt.VIR_DOMAIN_EVENT_ID_IO_ERROR_REASON, self._on_disk_failure, None
+        )
 
     # -- in the event loop's thread --------------------------------------------------------------------------------
 
@@ -210,6 +215,14 @@ class Host:
         try:
             if self._lifecycle is not None:
                 self._lifecycle(domain, event, detail)
+        except Exception:
+            LOG.exception("An event of libvirt was lost")
+
+    def _on_disk_failure(
+        self, _connection: Any, domain: Any, path: str, alias: str, action: int, reason: str, _opaque: object
+    ) -> None:
+        try:
+            self._disk_failures.failed(domain, path, alias, action, reason)
         except Exception:
             LOG.exception("An event of libvirt was lost")
 

@@ -1,10 +1,14 @@
-"""Guests on real QEMU that stand still because a file system is full, that are killed, and that switch themselves off."""
+"""Guests on real QEMU that stand still because a file system is full or a disk of the host is broken, that are killed, and that switch
+themselves off.
+"""
 
 import os
 import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,8 @@ from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(900)
 FULL = "The guest stands still, because a disk of its host is full."
+BROKEN = "The guest stands still, because its disk cannot be read or written."
+MB = 1 << 20
 
 
 @pytest.fixture
@@ -130,3 +136,61 @@ def test_bug_guest_without_space_is_active_without_a_word(site: Site) -> None:
         "The guest has shut itself down.",
     )
     assert fault(site) is None
+
+
+@contextmanager
+def loop_device(file: Path) -> Iterator[str]:
+    done = subprocess.run(["losetup", "--find", "--show", str(file)], capture_output=True, text=True, check=True)
+    device = done.stdout.strip()
+    try:
+        yield device
+    finally:
+        subprocess.run(["losetup", "--detach", device], check=True)
+
+
+def attach(site: Site, device: str, target: str, policies: str = "") -> None:
+    """As an administrator does, by libvirt itself."""
+    xml = (
+        f"<disk type='block' device='disk'><driver name='qemu' type='raw' cache='none' {policies}/>"
+        f"<source dev='{device}'/><target dev='{target}' bus='virtio'/></disk>"
+    )
+    with site.domain() as domain:
+        domain.attachDeviceFlags(xml, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+    wait_for(target, lambda: site.console.ask(f"test -b /dev/{target} && echo there || echo not") == "there")
+
+
+@pytest.mark.nightly("a minute; tests/unit has the state for each reason of libvirt")
+def test_bug_guest_with_a_broken_disk_is_active_without_a_word(tmp_path: Path, guest_image: Path) -> None:
+    """The kernel answers EIO for what a loop device has lost."""
+    backing = tmp_path / "backing"
+    backing.write_bytes(os.urandom(8 * MB))
+    read = "dd if=/dev/{} of=/dev/null bs=1M skip=6 count=1 iflag=direct 2>/dev/null && echo read || echo failed"
+    with ExitStack() as stack:
+        told, stopped = (stack.enter_context(loop_device(backing)) for _ in range(2))
+        site = stack.enter_context(real_site(tmp_path, guest_image))
+        attach(site, told, "vdb")
+        attach(site, stopped, "vdc", "error_policy='stop' rerror_policy='stop'")
+        assert site.console.ask(read.format("vdb")) == "read"
+        os.truncate(backing, 4 * MB)
+
+        # By QEMU's default the guest is told, and runs on.
+        assert site.console.ask(read.format("vdb")) == "failed"
+        wait_for("the line", lambda: f"this host cannot read or write disk {told}" in site.standalone.log)
+        assert (site.server["status"], site.server["OS-EXT-STS:power_state"], fault(site)) == ("ACTIVE", 1, None)
+
+        boot = site.console.ask(BOOT_ID)
+        site.console.ask(f"true; (sleep 2; {read.format('vdc')}) >/dev/null 2>&1 & echo begun")
+        wait_for("the fault", lambda: fault(site) == BROKEN, 60)
+        assert (site.server["status"], site.server["OS-EXT-STS:power_state"]) == ("ACTIVE", 3)
+        record = newest(site)
+        assert (record["Action"], record["User ID"], record["Message"]) == ("guest_paused", None, BROKEN)
+        with pytest.raises(AssertionError, match="cannot be read or written"):
+            site.cli("server", "unpause", "vm", "--wait")
+        site.wait_for_idle()
+        assert site.server["status"] == "ACTIVE"
+
+        os.truncate(backing, 8 * MB)
+        site.cli("server", "unpause", "vm", "--wait")
+        wait_for("no fault", lambda: fault(site) is None, 60)
+        assert site.console.ask(BOOT_ID) == boot
+        assert site.console.ask(read.format("vdc")) == "read"
