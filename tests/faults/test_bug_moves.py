@@ -151,6 +151,27 @@ def test_bug_a_server_is_stuck_whose_destination_is_forced_down_before_it_starts
     mover.require_sound()
 
 
+def test_bug_a_destination_that_was_forced_down_without_being_off_started_the_guest_beside_its_source(
+    mover: Mover,
+) -> None:
+    destination = other(mover)
+    driver = mover.cloud.drivers[destination]
+    power_on = driver.power_on
+
+    def after_all(*arguments: Any, **named: Any) -> PowerState:
+        driver.power_on = power_on  # type: ignore[method-assign]
+        force(mover.cloud, destination, down=True)
+        mover.wait(lambda: mover.state == ("active", None, mover.source))
+        return power_on(*arguments, **named)
+
+    driver.power_on = after_all  # type: ignore[method-assign]
+    mover.ask("resize", LARGER)
+    mover.wait(lambda: mover.migration().status == "reverted")
+    assert mover.domains() == {mover.source: PowerState.RUNNING, destination: PowerState.PAUSED}
+    force(mover.cloud, destination, down=False)
+    mover.wait(lambda: mover.domains() == {mover.source: PowerState.RUNNING}, 90.0)
+
+
 def test_a_destination_that_is_only_silent_keeps_the_server(mover: Mover) -> None:
     destination = other(mover)
     mover.ask("migrate")

@@ -83,6 +83,24 @@ def test_a_guest_that_stays_leaves_no_binding_at_the_destination(moving: Moving)
     assert (mover.row.host, moving.bindings) == (there, (there, frozenset()))
 
 
+def test_bug_failed_live_migration_waited_for_a_neutron_that_was_away(moving: Moving) -> None:
+    """Its port was never bound elsewhere, and the server stayed `migrating` for ten minutes."""
+    mover = moving.mover
+    source = mover.cloud.drivers[mover.source]
+
+    def away(*_: object) -> None:
+        raise errors.ServiceUnavailable("away")
+
+    def fail() -> None:
+        moving.neutron._begin = away  # type: ignore[method-assign,assignment]
+        raise errors.HypervisorError("no")
+
+    source.live_rounds, source.between_rounds = 2, fail
+    mover.do("live_migrate")
+    assert mover.state == ("active", None, mover.source)
+    assert mover.domains() == {mover.source: PowerState.RUNNING}
+
+
 def test_a_host_without_an_agent_is_refused_before_the_guest_leaves(moving: Moving) -> None:
     mover = moving.mover
     moving.neutron.hosts = (mover.source,)

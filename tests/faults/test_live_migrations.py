@@ -204,6 +204,33 @@ def test_bug_destination_fenced_right_after_the_switch_took_the_guest_with_it(mo
     mover.wait(lambda: not mover.domains(), 90.0)
 
 
+@pytest.mark.parametrize("is_late", [False, True], ids=["resumed before its report", "resumed by itself"])
+def test_bug_destination_that_was_forced_down_without_being_off_ran_the_guest_too(mover: Mover, is_late: bool) -> None:
+    """It counted its guest as newer than the row, so that both hosts ran the guest until the server was deleted."""
+    there, source = mover.other, mover.source
+    driver = mover.cloud.drivers[there]
+    arrive = driver.arrive
+
+    def after_all(*arguments: Any) -> PowerState:
+        driver.arrive = arrive  # type: ignore[method-assign]
+        force(mover.cloud, there, down=True)
+        mover.wait(lambda: mover.state == ("active", None, source))
+        return arrive(*arguments)
+
+    driver.arrive = after_all  # type: ignore[method-assign,assignment]
+    mover.ask("live_migrate")
+    mover.wait(lambda: mover.migration().status == "error")
+    if is_late:
+        driver.turn(mover.uuid, PowerState.RUNNING)
+        mover.world.run(90.0)
+    assert mover.state == ("active", None, source)
+    assert mover.domains() == {source: PowerState.RUNNING, there: PowerState.PAUSED}
+    assert mover.migration().hold is Hold.LAST
+    mover.delete()
+    force(mover.cloud, there, down=False)
+    mover.wait(lambda: not mover.domains(), 90.0)
+
+
 @pytest.mark.nightly("tests/unit/conductor/moves/test_live_plan.py has the rules")
 def test_bug_a_destination_fenced_after_the_switch_keeps_the_server_whose_guest_the_source_has_ended(
     mover: Mover,

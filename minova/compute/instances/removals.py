@@ -15,6 +15,7 @@ from minova.contracts.conductor import ConductorApi
 from minova.objects.actions.power_rules import must_stop
 from minova.objects.hosts.compute_node import DomainView
 from minova.objects.servers.build import BuildMessage
+from minova.objects.servers.states import PowerState
 from minova.virt.driver import ComputeDriver
 from minova.virt.driver.domains import RowHost
 
@@ -135,6 +136,17 @@ class Removals:
             LOG.info("Removing domain of instance %s, which must not run here", instance_uuid)
             if self.clean_up(ctx, instance_uuid, attempt):
                 self._nodes.release(ctx, instance_uuid)
+
+    def pause_stray(self, instance_uuid: str, attempt: int | None) -> None:
+        """Pause a guest that runs here although another host has its server, unless a later attempt has come here since that was found.
+        It may have written what no other copy has.
+        """
+        with self._domains.locked(instance_uuid):
+            if self._attempts.newer(instance_uuid, attempt) or self._domains.is_newer(instance_uuid, attempt):
+                return
+            if self._driver.power_state(instance_uuid) is PowerState.RUNNING:
+                LOG.error("Instance %s is another host's: its guest here is paused", instance_uuid)
+                self._driver.pause(instance_uuid)
 
     def remove_evacuated(self, ctx: RequestContext, instance_uuid: str, attempt: int) -> None:
         """Remove what is left here of a server that was evacuated and runs elsewhere by this attempt, and report that.

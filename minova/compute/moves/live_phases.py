@@ -65,10 +65,10 @@ class LivePhases:
         }
 
     def reported(self) -> Mapping[MovePhase, Reported]:
-        return {MovePhase.MIGRATE: self._records.note_left}
+        return {MovePhase.MIGRATE: self._records.note_left, MovePhase.ARRIVE: self._records.note_accepted}
 
     def given_up(self) -> Mapping[MovePhase, Reported]:
-        return {MovePhase.CHECK: self._records.note_given_up}
+        return {MovePhase.CHECK: self._records.note_given_up, MovePhase.ARRIVE: self._records.pause_stray}
 
     # -- forward ---------------------------------------------------------------------------------------------------
 
@@ -188,8 +188,9 @@ class LivePhases:
         if migration.status == "migrating":
             if migration.old_vm_state is not VmState.PAUSED:
                 self._driver.stay(uuid)
-            # The guest runs first: see `_arrive`.
-            self._bind(ctx, move, move.instance.attempt, check)
+            # Before the switch nothing has bound the interfaces elsewhere. The guest runs first: see `_arrive`.
+            if move.switched_back is not False:
+                self._bind(ctx, move, move.instance.attempt, check)
         ended = msgspec.structs.replace(migration, status="error")
         self._records.note_settled(ctx, move.instance, ended, migration.source_node)
         return PhaseResult(power_state=self._driver.power_state(uuid))

@@ -1,5 +1,7 @@
 """What a host records of guests that move: what it holds for them, and the guests themselves."""
 
+import logging
+
 import msgspec
 
 from minova import errors
@@ -14,6 +16,8 @@ from minova.objects.servers.states import PowerState, VmState
 from minova.objects.unexpected.guest_record import GuestRecord
 from minova.virt.driver import ComputeDriver
 from minova.virt.driver.domains import RowHost
+
+LOG = logging.getLogger(__name__)
 
 
 class MoveRecords:
@@ -44,9 +48,21 @@ class MoveRecords:
         """Records the moved guest, so that a restored database can recognise it. On the same host its actions stay recorded."""
         record = self._records.of(instance.uuid) or GuestRecord(instance=instance, attempt=0, node=node)
         after = msgspec.structs.replace(_settled(instance, migration), power_state=state)
+        accepted = record.accepted and record.attempt == migration.attempt
         self._records.keep(
-            msgspec.structs.replace(record, instance=after, attempt=migration.attempt, node=node, accepted=True)
+            msgspec.structs.replace(record, instance=after, attempt=migration.attempt, node=node, accepted=accepted)
         )
+
+    def note_accepted(self, ctx: RequestContext, move: MoveMessage) -> None:
+        """The row names this host with the attempt of its guest."""
+        self._records.accepted(move.instance.uuid, move.migration.attempt)
+
+    def pause_stray(self, ctx: RequestContext, move: MoveMessage) -> None:
+        """The guest has begun to run here, but another host has the server by now, because this one was forced down without being off."""
+        uuid = move.instance.uuid
+        if self._driver.power_state(uuid) is PowerState.RUNNING:
+            LOG.error("Instance %s is another host's by now: its guest here is paused", uuid)
+            self._driver.pause(uuid)
 
     def remove(self, instance_uuid: str, row_host: str | None, attempt: int | None) -> None:
         """Remove what this attempt, or an earlier one, has left here. Raises GuestStateUnexpected if a later one has brought the

@@ -163,10 +163,11 @@ class ColdPhases:
         }
 
     def reported(self) -> Mapping[MovePhase, Reported]:
-        return {MovePhase.RELEASE: self._records.note_left}
+        accepted = dict.fromkeys((MovePhase.START, MovePhase.RESTORE), self._records.note_accepted)
+        return {MovePhase.RELEASE: self._records.note_left, **accepted}
 
     def given_up(self) -> Mapping[MovePhase, Reported]:
-        return {MovePhase.CLAIM: self._records.note_given_up}
+        return {MovePhase.CLAIM: self._records.note_given_up, MovePhase.START: self._records.pause_stray}
 
     # -- forward ---------------------------------------------------------------------------------------------------
 

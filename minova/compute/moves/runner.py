@@ -59,7 +59,8 @@ class PhaseCheck:
 
 
 class MoveRunner:
-    """`reported`: what follows on a phase once a conductor has its report; `given_up`: if the move has left that phase before.
+    """`reported`: what follows on a phase once a conductor has its report; `given_up`: if what the host has done does not count, because
+    the move has left that phase before.
     `clock` returns monotonic seconds.
     """
 

@@ -54,6 +54,10 @@ class GuestReporter:
             if uuid in by_uuid:
                 work = partial(self._builder.removals.remove_unexpected, ctx, uuid, by_uuid[uuid].attempt)
                 self._background.run(ctx, ("unexpected", uuid), work)
+        for uuid in answer.pause:
+            if uuid in by_uuid:
+                work = partial(self._builder.removals.pause_stray, uuid, by_uuid[uuid].attempt)
+                self._background.run(ctx, ("stray", uuid), work)
 
     def _send(self, ctx: RequestContext, answer: GuestsAnswer) -> None:
         records = [record for uuid in answer.wanted if (record := self._records.of(uuid)) is not None]

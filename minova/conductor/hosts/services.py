@@ -252,7 +252,7 @@ class Services(ServicesApi, ServiceSettingsApi):
             row.updated_at = self._worker.at()
             session.flush()
             self._announce(session, row.host)
-            return services.to_object(row, services.last_seen(session).get(row.id))
+            return services.to_object(row, services.last_seen(session, row.id))
 
         changed = self._worker.run(work)
         self._liveness.forget()

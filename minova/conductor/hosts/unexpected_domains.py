@@ -14,14 +14,17 @@ from minova.objects.servers.migration import ENDED
 from minova.objects.servers.migration import Migration as MigrationObject
 from minova.objects.servers.states import VmState
 from minova.objects.unexpected.guest_record import GuestMark
-from minova.objects.unexpected.removal_rules import DomainRow, DomainVerdict, verdict
+from minova.objects.unexpected.removal_rules import DomainRow, DomainVerdict, must_pause, verdict
 
 
 class JudgedDomains(msgspec.Struct, frozen=True):
-    """`verdicts`: of the domains that are not expected, in the order of the domains. `rows`: the rows that exist."""
+    """`verdicts`: of the domains that are not expected, in the order of the domains. `rows`: the rows that exist. `to_pause`: see
+    `must_pause`.
+    """
 
     verdicts: dict[str, DomainVerdict]
     rows: dict[str, DomainRow]
+    to_pause: tuple[str, ...] = ()
 
     def of(self, sought_verdict: DomainVerdict) -> tuple[str, ...]:
         return tuple(uuid for uuid, domain_verdict in self.verdicts.items() if domain_verdict is sought_verdict)
@@ -46,6 +49,11 @@ def judge(
             if domain_verdict is not DomainVerdict.EXPECTED
         },
         rows,
+        tuple(
+            domain.uuid
+            for domain in domains
+            if must_pause(domain.attempt, domain.power_state, rows.get(domain.uuid), accepted=domain.accepted)
+        ),
     )
 
 

@@ -158,6 +158,8 @@ class MoveChanges:
             plan = replace(plan, round=plan.round + 1)
         if entry.phase in {MovePhase.EXPORT, MovePhase.PREPARE}:
             plan = replace(plan, claimed=True)
+        if entry.phase is MovePhase.STAY:
+            plan = replace(plan, switched_back=entry.move.migration.has_switched)
         return _Entered(entry=entry, plan=plan, migration=self._migration_in(entry.move.migration, plan))
 
     def _change_instances(self, session: Session, entered: Iterable[_Entered]) -> None:
@@ -445,6 +447,7 @@ def _message(instance: Instance, migration: Migration, plan: MovePlan, zones: Ma
         lacks_images=plan.lacks_images if plan.phase is MovePhase.EXPORT else (),
         availability_zone=zones.get(host or "", "") if instance.config_drive else "",
         round=plan.round if plan.phase in _LOOKS else None,
+        switched_back=plan.switched_back if plan.phase is MovePhase.STAY else None,
     )
 
 

@@ -5,7 +5,7 @@ the epoch of the task.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -29,7 +29,7 @@ from minova.conductor.tasks.pools import WorkKind
 from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext, service_context
 from minova.contracts.conductor.computes.moves import MovePhasesApi
-from minova.db.servers import migrations, tasks
+from minova.db.servers import instances, migrations, tasks
 from minova.objects.servers.failures import CAUSED_BY_REQUEST, Failure
 from minova.objects.servers.live_migration import GuestReport, LiveProgress
 from minova.objects.servers.migration import GIVEN_UP
@@ -132,9 +132,10 @@ class MoveSteps(MovePhasesApi):
         if phase.phase in live_plan.PHASES:
             self.start_queued()
         # A report that has led to a message was not stale.
-        if dispatch is not None or phase.phase not in _WITH_ALTERNATES:
+        counts = _COUNTS.get(phase.phase)
+        if dispatch is not None or result.failure is not None or counts is None:
             return True
-        return self._worker.run(lambda session: _keeps_claim(session, phase, host))
+        return self._worker.run(lambda session: counts(session, phase, host))
 
     def _write(self, session: Session, reports: Sequence[_Report]) -> list[MoveDispatch | None]:
         """Returns the message to send after each report."""
@@ -408,6 +409,19 @@ def _keeps_claim(session: Session, phase: PhaseKey, host: str) -> bool:
     if move is not None and move.migration.uuid == migration.uuid:
         return move.plan.claimed or move.plan.phase in _WITH_ALTERNATES
     return migration.status not in GIVEN_UP
+
+
+def _has_guest(session: Session, phase: PhaseKey, host: str) -> bool:
+    """Whether the row names the host with the attempt of the guest that it has started for this move."""
+    instance = instances.lock(session, [phase.instance_uuid]).get(phase.instance_uuid)
+    return instance is not None and not instance.deleted and (instance.host, instance.attempt) == (host, phase.attempt)
+
+
+# What a host has done in these phases may be void by the time of its report. All other reports that come too late undo nothing.
+_COUNTS: Mapping[MovePhase, Callable[[Session, PhaseKey, str], bool]] = {
+    **dict.fromkeys(_WITH_ALTERNATES, _keeps_claim),
+    **dict.fromkeys((MovePhase.START, MovePhase.ARRIVE), _has_guest),
+}
 
 
 def _has_copy(move: LockedMove) -> bool:

@@ -44,7 +44,7 @@ class GuestReports(GuestReportsApi):
         """See `report_order` for the order of reports."""
         require_marks(guests)
         with self._worker.db.read() as session:
-            verdicts, expected = self._judged(session, host, guests)
+            verdicts, expected, to_pause = self._judged(session, host, guests)
             reported_uuids = {mark.uuid for mark in guests}
             missing = dict.fromkeys(unexpected.without_guest(session, host, reported_uuids), DomainVerdict.NO_GUEST)
             missing |= dict.fromkeys(unexpected.without_copy(session, host, reported_uuids), DomainVerdict.NO_COPY)
@@ -68,13 +68,14 @@ class GuestReports(GuestReportsApi):
             if records < most
             else (),
             remove=tuple(uuid for uuid, row in rows.items() if row.remove_at is not None and uuid not in expected),
+            pause=to_pause,
         )
 
     def _judged(
         self, session: Session, host: str, guests: Sequence[GuestMark]
-    ) -> tuple[dict[str, DomainVerdict], frozenset[str]]:
-        """Returns the guests that the database does not expect on the host, with those that wait for their removal; and those
-        that it expects.
+    ) -> tuple[dict[str, DomainVerdict], frozenset[str], tuple[str, ...]]:
+        """Returns the guests that the database does not expect on the host, with those that wait for their removal; those that it
+        expects; and those that are to be paused.
         """
         judged = judge(session, host, guests, unexpected.with_unknown_actions(session, guests))
         removable = judged.of(DomainVerdict.REMOVE)
@@ -84,7 +85,7 @@ class GuestReports(GuestReportsApi):
             for uuid, verdict in judged.verdicts.items()
             if verdict in _REPORTED or uuid in waits
         }
-        return reported, frozenset(mark.uuid for mark in guests) - judged.verdicts.keys()
+        return reported, frozenset(mark.uuid for mark in guests) - judged.verdicts.keys(), judged.to_pause
 
     def _write_in_order(
         self,

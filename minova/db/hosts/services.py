@@ -1,7 +1,7 @@
 """Services and their heartbeats, as the conductor writes them."""
 
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -18,8 +18,6 @@ from minova.db.sql import chunked, in_list
 from minova.objects.hosts import service as objects
 
 _HEARTBEATS: Any = Heartbeat.__table__
-# Built once: every conductor runs it every few seconds.
-_LAST_SEEN = select(Heartbeat.service_id, Heartbeat.last_seen)
 _NODE_IDS = select(ComputeNode.id).where(in_list(ComputeNode.host))
 
 
@@ -148,8 +146,9 @@ def to_object(row: Service, last_seen: float | None = None) -> objects.Service:
 # -- heartbeats --------------------------------------------------------------------------------------------------------
 
 
-def last_seen(session: Session) -> Mapping[int, float]:
-    return {row[0]: row[1] for row in session.connection().execute(_LAST_SEEN)}
+def last_seen(session: Session, service_id: int) -> float | None:
+    """Returns when the service was last seen, by the cloud clock; None if it never was."""
+    return session.scalar(select(Heartbeat.last_seen).where(Heartbeat.service_id == service_id))
 
 
 @lru_cache(16)

@@ -149,6 +149,8 @@ class MoveMessage(msgspec.Struct, frozen=True, kw_only=True):
     must serve them.
     `availability_zone`: of the host, for a guest with a config drive; empty: the default zone.
     `round`: see `PhaseKey`.
+    `switched_back`: for `stay`: the row had the destination, to which Neutron may have bound the interfaces; None: an earlier release
+    does not say.
     """
 
     migration: Migration
@@ -163,6 +165,7 @@ class MoveMessage(msgspec.Struct, frozen=True, kw_only=True):
     lacks_images: Annotated[tuple[FileName, ...], Meta(max_length=8)] = ()
     availability_zone: str = ""
     round: Count | None = None
+    switched_back: bool | None = None
 
     @property
     def phase_key(self) -> PhaseKey:

@@ -97,8 +97,10 @@ class GuestsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     `newer`: guests that are newer than their rows. The host leaves them as they are.
     `wanted`: guests whose records the conductor wants.
     `remove`: guests that an operator has decided to remove.
+    `pause`: guests that run although an ended move or an evacuation has given their servers to another host.
     """
 
     newer: tuple[str, ...] = ()
     wanted: tuple[str, ...] = ()
     remove: tuple[str, ...] = ()
+    pause: tuple[str, ...] = ()

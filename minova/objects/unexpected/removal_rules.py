@@ -118,6 +118,16 @@ def verdict(attempt: int | None, power_state: int, row: DomainRow | None, *, acc
     return DomainVerdict.REMOVE if has_left or was_given_up else DomainVerdict.MISPLACED
 
 
+def must_pause(attempt: int | None, power_state: int, row: DomainRow | None, *, accepted: bool = False) -> bool:
+    """Whether a guest of this attempt runs beside the one of the host that its row names, until its own host may remove it: only that
+    host may run the server. The arguments: see `verdict`.
+    """
+    if row is None or row.deleted or row.is_here or row.moves or row.host is None or not row.is_leaving:
+        return False
+    is_expected = verdict(attempt, power_state, row, accepted=accepted) is DomainVerdict.EXPECTED
+    return power_state == PowerState.RUNNING and is_expected
+
+
 def _was_not_brought(attempt: int, row: DomainRow) -> bool:
     return attempt in row.given_up and not row.is_here
 

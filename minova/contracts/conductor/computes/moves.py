@@ -51,7 +51,8 @@ class MovePhasesApi(Protocol):
     def phase_ended(self, ctx: RequestContext, *, phase: PhaseKey, host: Line, result: PhaseResult) -> bool:
         """The host has done this phase of the move, or could not. Idempotent; a stale report is ignored.
 
-        Returns False if the move was given up while the host claimed for it: the claim counts no more.
+        Returns False if what the host has done counts no more: the move was given up while the host claimed for it, or the server is
+        another host's again although this one has started its guest.
         """
         ...
 

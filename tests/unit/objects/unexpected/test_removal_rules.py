@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minova.objects.servers.states import PowerState, VmState
-from minova.objects.unexpected.removal_rules import DomainRow, DomainVerdict, verdict
+from minova.objects.unexpected.removal_rules import DomainRow, DomainVerdict, must_pause, verdict
 
 EXPECTED, REMOVE, NO_ROW, NEWER, MISPLACED, *_ = DomainVerdict
 
@@ -76,6 +76,26 @@ CASES: list[tuple[str, int | None, bool, DomainRow | None, DomainVerdict]] = [
 def test_verdicts(attempt: int | None, is_on: bool, row: DomainRow | None, expected: DomainVerdict) -> None:
     state = PowerState.RUNNING if is_on else PowerState.SHUTDOWN
     assert verdict(attempt, state, row) is expected
+
+
+@pytest.mark.parametrize(
+    ("is_stray", "attempt", "is_on", "row"),
+    [
+        (True, 1, True, row(is_leaving=True)),
+        (True, 3, True, row(is_leaving=True, given_up=frozenset({3}))),
+        (False, 3, True, row(is_leaving=True)),  # newer than its row
+        (False, 1, False, row(is_leaving=True)),
+        (False, 1, True, row(is_leaving=True, is_here=True)),
+        (False, 1, True, row(is_leaving=True, moves=True)),
+        (False, 1, True, row(is_leaving=True, deleted=True)),  # removed
+        (False, 2, True, row()),  # without any proof
+        (False, 2, True, None),
+    ],
+)
+def test_a_guest_that_runs_beside_the_one_of_the_rows_host_is_paused(
+    is_stray: bool, attempt: int, is_on: bool, row: DomainRow | None
+) -> None:
+    assert must_pause(attempt, PowerState.RUNNING if is_on else PowerState.SHUTDOWN, row) is is_stray
 
 
 ACCEPTED: list[tuple[str, int, bool, DomainRow, DomainVerdict]] = [
