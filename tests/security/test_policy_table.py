@@ -315,6 +315,13 @@ GET /v2.0/security-group-rules                            200 200 200 200 200 40
 POST /v2.0/security-group-rules                           201 201 403 404 403 403 401
 GET /v2.0/security-group-rules/{security_group_rule_id}   200 200 200 404 404 403 401
 DELETE /v2.0/security-group-rules/{security_group_rule_id} 204 204 403 404 403 403 401
+GET /v2.0/security-group-rules/{security_group_rule_id}/tags 200 200 200 404 404 403 401
+PUT /v2.0/security-group-rules/{security_group_rule_id}/tags 200 200 403 404 403 403 401
+POST /v2.0/security-group-rules/{security_group_rule_id}/tags 200 200 403 404 403 403 401
+DELETE /v2.0/security-group-rules/{security_group_rule_id}/tags 204 204 403 404 403 403 401
+GET /v2.0/security-group-rules/{security_group_rule_id}/tags/{tag} 404 404 404 404 404 403 401
+PUT /v2.0/security-group-rules/{security_group_rule_id}/tags/{tag} 201 201 403 404 403 403 401
+DELETE /v2.0/security-group-rules/{security_group_rule_id}/tags/{tag} 404 404 403 404 403 403 401
 GET /v2.0/address-groups                                  200 200 200 200 200 403 401
 POST /v2.0/address-groups                                 201 201 403 201 403 403 401
 GET /v2.0/address-groups/{address_group_id}               200 200 200 404 404 403 401
@@ -322,6 +329,13 @@ PUT /v2.0/address-groups/{address_group_id}               200 200 403 404 403 40
 DELETE /v2.0/address-groups/{address_group_id}            204 204 403 404 403 403 401
 PUT /v2.0/address-groups/{address_group_id}/add_addresses 200 200 403 404 403 403 401
 PUT /v2.0/address-groups/{address_group_id}/remove_addresses 404 404 403 404 403 403 401
+GET /v2.0/address-groups/{address_group_id}/tags          200 200 200 404 404 403 401
+PUT /v2.0/address-groups/{address_group_id}/tags          200 200 403 404 403 403 401
+POST /v2.0/address-groups/{address_group_id}/tags         200 200 403 404 403 403 401
+DELETE /v2.0/address-groups/{address_group_id}/tags       204 204 403 404 403 403 401
+GET /v2.0/address-groups/{address_group_id}/tags/{tag}    404 404 404 404 404 403 401
+PUT /v2.0/address-groups/{address_group_id}/tags/{tag}    201 201 403 404 403 403 401
+DELETE /v2.0/address-groups/{address_group_id}/tags/{tag} 404 404 403 404 403 403 401
 GET /v2.0/subnetpools                                     200 200 200 200 200 403 401
 POST /v2.0/subnetpools                                    201 201 403 201 403 403 401
 GET /v2.0/subnetpools/{subnetpool_id}                     200 200 200 404 404 403 401
@@ -732,6 +746,10 @@ BODIES: dict[str, Callable[[Site], Any]] = {
     },
     "PUT /v2.0/networks/{network_id}/tags": lambda _: {"tags": ["red"]},
     "POST /v2.0/networks/{network_id}/tags": lambda _: {"tags": ["red"]},
+    "PUT /v2.0/security-group-rules/{security_group_rule_id}/tags": lambda _: {"tags": ["red"]},
+    "POST /v2.0/security-group-rules/{security_group_rule_id}/tags": lambda _: {"tags": ["red"]},
+    "PUT /v2.0/address-groups/{address_group_id}/tags": lambda _: {"tags": ["red"]},
+    "POST /v2.0/address-groups/{address_group_id}/tags": lambda _: {"tags": ["red"]},
     "PUT /v2.0/subnets/{subnet_id}/tags": lambda _: {"tags": ["red"]},
     "POST /v2.0/subnets/{subnet_id}/tags": lambda _: {"tags": ["red"]},
     "PUT /v2.0/ports/{port_id}/tags": lambda _: {"tags": ["red"]},

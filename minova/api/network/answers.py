@@ -129,6 +129,7 @@ class PortAnswer(StandardAttributes, frozen=True, kw_only=True):
 
 
 class SecurityGroupRuleAnswer(StandardAttributes, frozen=True, kw_only=True):
+    tags: Texts = UNSET
     security_group_id: Text = UNSET
     direction: Text = UNSET
     ethertype: Text = UNSET
@@ -143,6 +144,7 @@ class SecurityGroupRuleAnswer(StandardAttributes, frozen=True, kw_only=True):
 
 class AddressGroupAnswer(StandardAttributes, frozen=True, kw_only=True):
     name: Text = UNSET
+    tags: Texts = UNSET
     addresses: Texts = UNSET
 
 

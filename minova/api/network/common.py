@@ -75,14 +75,19 @@ class NetworkPageQuery(msgspec.Struct, frozen=True, kw_only=True):
     changed_since: str | None = None
 
 
-class ListQuery(NetworkPageQuery, frozen=True, kw_only=True):
-    """The query of a listing of resources with names and tags."""
+class TaggedQuery(NetworkPageQuery, frozen=True, kw_only=True):
+    """The query of a listing of resources with tags."""
 
-    name: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     tags_any: tuple[str, ...] = msgspec.field(name="tags-any", default=())
     not_tags: tuple[str, ...] = msgspec.field(name="not-tags", default=())
     not_tags_any: tuple[str, ...] = msgspec.field(name="not-tags-any", default=())
+
+
+class ListQuery(TaggedQuery, frozen=True, kw_only=True):
+    """The query of a listing of resources with names, too."""
+
+    name: tuple[str, ...] = ()
 
 
 class FieldsQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,8 +126,8 @@ def listing(
     view: Callable[[Resource], dict[str, Any]],
 ) -> dict[str, Any]:
     """Returns a page of `name`, with links to the next and previous pages if they exist."""
-    query: ListQuery = call.query
-    tag_filter = _tag_filter(query) if isinstance(query, ListQuery) else TagFilter()
+    query: NetworkPageQuery = call.query
+    tag_filter = _tag_filter(query) if isinstance(query, TaggedQuery) else TagFilter()
     size = page_size(query.limit, api.conf.api.max_limit) or int(api.conf.api.max_limit)
     first = Page(
         limit=size + 1,
@@ -167,7 +172,9 @@ def _sorts(name: str, keys: Sequence[str], directions: Sequence[str]) -> tuple[S
     return tuple(Sort(column, ascending) for column, ascending in first.items())
 
 
-def _links(call: Call, name: str, page: Sequence[Resource], query: ListQuery, *, more: bool) -> list[dict[str, str]]:
+def _links(
+    call: Call, name: str, page: Sequence[Resource], query: NetworkPageQuery, *, more: bool
+) -> list[dict[str, str]]:
     if not page:
         return []
     links = []
@@ -189,7 +196,7 @@ def _page_url(call: Call, name: str, marker: str, *, reverse: bool) -> str:
     return call.url(f"/v2.0/{name.replace('_', '-')}?{urlencode(pairs)}")
 
 
-def _tag_filter(query: ListQuery) -> TagFilter:
+def _tag_filter(query: TaggedQuery) -> TagFilter:
     """Raises BadRequest for more tags than a resource can have."""
     tags = [_split(each) for each in (query.tags, query.tags_any, query.not_tags, query.not_tags_any)]
     if any(len(each) > MAX_TAGS for each in tags):

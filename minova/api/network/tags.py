@@ -1,4 +1,4 @@
-"""`/v2.0/{collection}/{id}/tags`: tags of networks, subnets, subnet pools, ports and security groups."""
+"""`/v2.0/{collection}/{id}/tags`: tags of networks, subnets, subnet pools, ports, security groups and their rules, and address groups."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -10,7 +10,7 @@ from minova.api.http.call import Call
 from minova.api.http.definition import Handler, Route
 from minova.api.network import networks, ports, subnet_pools, subnets
 from minova.api.network.collaborators import NetworkApiCollaborators
-from minova.api.network.security import security_groups
+from minova.api.network.security import address_groups, security_group_rules, security_groups
 from minova.api.policies.enforcer import Target
 from minova.db.networks import tags
 from minova.objects.network.network import MAX_TAG, MAX_TAGS
@@ -114,4 +114,6 @@ ROUTES: tuple[Route, ...] = (
     *_routes("subnetpool", lambda api, call: subnet_pools.find(api, call, call.path["subnetpool_id"])),
     *_routes("port", ports.find),
     *_routes("security_group", lambda api, call: security_groups.find(api, call, call.path["security_group_id"])),
+    *_routes("security_group_rule", security_group_rules.find),
+    *_routes("address_group", lambda api, call: address_groups.find(api, call, call.path["address_group_id"])),
 )

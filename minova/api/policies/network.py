@@ -9,7 +9,7 @@ from minova.api.policies.base import ADMIN, EVERY_USER, MEMBER, READER, PolicyRu
 _PROVIDER = ("provider:network_type", "provider:physical_network", "provider:segmentation_id")
 
 _BINDING = ("host_id", "profile", "vif_type", "vif_details")
-_TAGGED = ("network", "subnet", "subnetpool", "port", "security_group")
+_TAGGED = ("network", "subnet", "subnetpool", "port", "security_group", "security_group_rule", "address_group")
 
 RULES: tuple[PolicyRule, ...] = rules(
     "",

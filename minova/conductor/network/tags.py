@@ -1,4 +1,4 @@
-"""Tags of networks, subnets, ports and security groups."""
+"""Tags of the resources of networks."""
 
 from sqlalchemy.orm import Session
 

@@ -147,7 +147,7 @@ class IpAllocation(Base):
 
 
 class NetworkTag(Base):
-    """`resource_id`: of a network, subnet, subnet pool, port or security group. Tags are removed with it."""
+    """`resource_id`: of a network, subnet, subnet pool, port, security group or its rule, or address group. Tags are removed with it."""
 
     __tablename__ = "network_tags"
     __table_args__ = (Index("network_tags_tag", "tag"),)

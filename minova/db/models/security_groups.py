@@ -29,7 +29,7 @@ class SecurityGroup(Lockable, Base):
 
 
 class SecurityGroupRule(Base):
-    """A rule is created and removed, but never changed.
+    """A rule is created and removed, but never changed; only its tags are, which raises its revision.
 
     `remote_address_group_id`: the row of an address group, which is locked while a rule that names it is made.
     """

@@ -8,6 +8,7 @@ from sqlalchemy import delete, exists, insert, select, update
 from sqlalchemy.orm import Session
 
 from minova.db import models
+from minova.db.networks import tags
 from minova.db.networks.pages import Page, rows_of
 from minova.db.sql import chunked, in_list
 from minova.objects.network.address_groups import AddressGroup
@@ -85,6 +86,7 @@ def groups_with_rules_for(session: Session, row_id: int) -> set[str]:
 
 
 def remove(session: Session, row_id: int) -> None:
+    tags.remove(session, select(Row.uuid).where(Row.id == row_id))
     session.connection().execute(delete(Row).where(Row.id == row_id))
 
 

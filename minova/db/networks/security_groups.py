@@ -200,7 +200,9 @@ def remove(session: Session, group_id: int) -> dict[str, int]:
     goes = or_(Rule.group_id == group_id, Rule.remote_group_id == group_id)
     count = select(Rule.project_id, func.count(Rule.id)).where(goes).group_by(Rule.project_id)
     freed_quota = {project_id: int(number) for project_id, number in session.execute(count)}
+    rule_ids = session.scalars(select(Rule.uuid).where(goes)).all()
     session.connection().execute(delete(Rule).where(goes))
+    _remove_tags_of_rules(session, rule_ids)
     tags.remove(session, select(Row.uuid).where(Row.id == group_id))
     session.connection().execute(delete(Row).where(Row.id == group_id))
     return freed_quota
@@ -272,6 +274,13 @@ def rules_with_remotes(session: Session, group_ids: Collection[int]) -> list[Rul
 
 def remove_rule(session: Session, uuid: str) -> None:
     session.connection().execute(delete(Rule).where(Rule.uuid == uuid))
+    _remove_tags_of_rules(session, [uuid])
+
+
+def _remove_tags_of_rules(session: Session, uuids: Sequence[str]) -> None:
+    """The rules must be removed already: who tags one waits for its row."""
+    for chunk in chunked(sorted(uuids)):
+        tags.remove(session, chunk)
 
 
 # -- ports ---------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,6 @@
-"""Tags of networks, subnets, subnet pools, ports and security groups: queries and writes. They are removed with their resources."""
+"""Tags of networks, subnets, subnet pools, ports, security groups and their rules, and address groups: queries and writes. They are removed with their
+resources.
+"""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
@@ -19,6 +21,8 @@ TABLES: Mapping[str, Any] = {
     "subnetpool": models.SubnetPool,
     "port": models.Port,
     "security_group": models.SecurityGroup,
+    "security_group_rule": models.SecurityGroupRule,
+    "address_group": models.AddressGroup,
 }
 _OF_RESOURCES = select(Tag.resource_id, Tag.tag).where(in_list(Tag.resource_id)).order_by(Tag.tag)
 

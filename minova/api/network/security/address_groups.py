@@ -43,8 +43,8 @@ class AddressesBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     addresses: Addresses
 
 
-class AddressGroupsQuery(common.NetworkPageQuery, frozen=True, kw_only=True):
-    name: tuple[str, ...] = ()
+class AddressGroupsQuery(common.ListQuery, frozen=True, kw_only=True):
+    """Its names and tags alone."""
 
 
 def list_groups(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class NewSecurityGroupRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     tenant_id: Text | None = None
 
 
-class RulesQuery(common.NetworkPageQuery, frozen=True, kw_only=True):
+class RulesQuery(common.TaggedQuery, frozen=True, kw_only=True):
     security_group_id: tuple[str, ...] = ()
     remote_group_id: tuple[str, ...] = ()
     remote_address_group_id: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ def list_rules(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
 
 
 def show(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:
-    return common.shown(api, call, "security_group_rule", rule_view(_find(api, call)))
+    return common.shown(api, call, "security_group_rule", rule_view(find(api, call)))
 
 
 def new(api: NetworkApiCollaborators, call: Call, body: NewSecurityGroupRule) -> SecurityGroupRule:
@@ -101,13 +101,13 @@ def add(api: NetworkApiCollaborators, call: Call, rules: Sequence[SecurityGroupR
 
 
 def delete(api: NetworkApiCollaborators, call: Call) -> None:
-    rule = _find(api, call)
+    rule = find(api, call)
     call.require_for(Target(project_id=rule.project_id))
-    common.require_revision(call, rule)  # a rule never changes
+    common.require_revision(call, rule)
     api.conductor.delete_security_group_rule(call.ctx, rule_id=rule.id)
 
 
-def _find(api: NetworkApiCollaborators, call: Call) -> SecurityGroupRule:
+def find(api: NetworkApiCollaborators, call: Call) -> SecurityGroupRule:
     """Raises SecurityGroupRuleNotFound also for another project's rule."""
     rule_id = call.path["security_group_rule_id"]
     with api.db.read() as session:

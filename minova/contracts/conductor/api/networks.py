@@ -198,7 +198,7 @@ class NetworkTagsApi(Protocol):
         add: tuple[str, ...] = (),
         remove: tuple[str, ...] | None = (),
     ) -> tuple[str, ...]:
-        """Change the tags of a network, subnet, subnet pool, port or security group, and return them. `remove` None: all others than
+        """Change the tags of a resource of networks, for example a port or a rule, and return them. `remove` None: all others than
         `add`. Idempotent.
 
         Raises TagResourceNotFound, or BadRequest if there would be too many.

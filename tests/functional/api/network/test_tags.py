@@ -1,4 +1,4 @@
-"""Tags of networks, subnets, ports and security groups; filters by them; changes of one revision."""
+"""Tags of each kind of resource; filters by them; changes of one revision."""
 
 from typing import Any
 
@@ -10,17 +10,23 @@ from tests.functional.api.conftest import Cloud
 from tests.functional.api.network.test_networks import UNKNOWN, listed, make, network, port, subnet
 
 ROOT = "/network/v2.0"
-KINDS = ("network", "subnet", "subnetpool", "port", "security_group")
+KINDS = ("network", "subnet", "subnetpool", "port", "security_group", "security_group_rule", "address_group")
+CHANGEABLE = tuple(kind for kind in KINDS if kind != "security_group_rule")
 
 
 def made(cloud: Cloud, kind: str) -> str:
     """The path of a new resource."""
     collection = f"{ROOT}/{kind.replace('_', '-')}s"
-    if kind == "security_group":
-        return f"{collection}/{cloud.ask('POST', collection, {kind: {'name': 'g'}})[1][kind]['id']}"
-    if kind == "subnetpool":
-        body = {kind: {"name": "p", "prefixes": ["10.0.0.0/8"]}}
-        return f"{collection}/{cloud.ask('POST', collection, body)[1][kind]['id']}"
+    bodies: dict[str, dict[str, Any]] = {
+        "security_group": {"name": "g"},
+        "subnetpool": {"name": "p", "prefixes": ["10.0.0.0/8"]},
+        "address_group": {"name": "a"},
+    }
+    if kind == "security_group_rule":
+        group_id = made(cloud, "security_group").rpartition("/")[2]
+        bodies[kind] = {"security_group_id": group_id, "direction": "ingress"}
+    if kind in bodies:
+        return f"{collection}/{cloud.ask('POST', collection, {kind: bodies[kind]})[1][kind]['id']}"
     on = network(cloud)
     of_kind = {"network": lambda: on, "subnet": lambda: subnet(cloud, on), "port": lambda: port(cloud, on)}
     return f"{collection}/{of_kind[kind]()['id']}"
@@ -39,7 +45,10 @@ def test_tags_of_each_kind(cloud: Cloud, kind: str) -> None:
     assert shown["revision_number"] == before["revision_number"] + 3
     assert cloud.get(f"{path}?fields=tags") == {kind: {"tags": shown["tags"]}}
     assert [cloud.ask("GET", f"{path}/tags/{tag}")[0] for tag in ("red", "green")] == [204, 404]
-    assert cloud.ask("PUT", path, {kind: {"name": "n"}})[1][kind]["tags"] == shown["tags"]
+    if kind in CHANGEABLE:
+        assert cloud.ask("PUT", path, {kind: {"name": "n"}})[1][kind]["tags"] == shown["tags"]
+    assert [each["id"] for each in listed(cloud, kind, "tags=red,new")] == [shown["id"]]
+    assert shown["id"] not in [each["id"] for each in listed(cloud, kind, "not-tags=red")]
     assert cloud.ask("DELETE", f"{path}/tags/red") == (204, None)
     status, answer = cloud.ask("DELETE", f"{path}/tags/red")
     assert (status, answer["NeutronError"]["type"]) == (404, "TagNotFound")
@@ -56,6 +65,14 @@ def test_tags_go_with_their_resource(cloud: Cloud, kind: str) -> None:
     with cloud.db.read() as session:
         assert session.scalars(select(models.NetworkTag.tag)).all() == []
     assert cloud.ask("PUT", f"{path}/tags", {"tags": ["red"]})[0] == 404
+
+
+def test_tags_of_rules_go_with_their_group(cloud: Cloud) -> None:
+    rule = cloud.get(path := made(cloud, "security_group_rule"))["security_group_rule"]
+    assert cloud.ask("PUT", f"{path}/tags/red")[0] == 201
+    assert cloud.ask("DELETE", f"{ROOT}/security-groups/{rule['security_group_id']}")[0] == 204
+    with cloud.db.read() as session:
+        assert session.scalars(select(models.NetworkTag.tag)).all() == []
 
 
 def test_tags_of_subnets_go_with_their_network(cloud: Cloud) -> None:
@@ -118,7 +135,7 @@ def test_limits_of_tags(cloud: Cloud) -> None:
     assert cloud.get(f"{path}/tags")["tags"] == sorted(most)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CHANGEABLE)
 def test_change_requires_the_revision_that_it_names(cloud: Cloud, kind: str) -> None:
     path = made(cloud, kind)
     revision = cloud.get(path)[kind]["revision_number"]
