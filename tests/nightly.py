@@ -32,7 +32,12 @@ def skip(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def daily(values: Iterable[Any], daily_values: Collection[Any], reason: str) -> list[Any]:
-    """Values for `parametrize` of which only `daily_values` run each day. `reason`: why these are enough."""
+    """Values for `parametrize` of which only `daily_values` run each day. `reason`: why these are enough. A tuple has one value for each
+    argument.
+    """
     return [
-        value if value in daily_values else pytest.param(value, marks=pytest.mark.nightly(reason)) for value in values
+        value
+        if value in daily_values
+        else pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.nightly(reason))
+        for value in values
     ]

@@ -8,6 +8,7 @@ from minova.contracts.base import numbers
 from tests.faults.cloud import CONTROLLERS, Cloud
 from tests.faults.storms import Storm, live
 from tests.faults.world import LAST_RELEASE, Faults
+from tests.nightly import daily
 
 OLD = {
     "schedulers": {*CONTROLLERS["scheduler"]},
@@ -21,7 +22,7 @@ def is_newer(call: str, version: str) -> bool:
     return numbers(version) > numbers(LAST_RELEASE["contracts"][call.partition(".")[0]]["version"])
 
 
-@pytest.mark.parametrize("old", OLD)
+@pytest.mark.parametrize("old", daily(OLD, ("one of each",), "one of each has the services of both others"))
 def test_all_invariants_hold_beside_services_of_the_last_release(tmp_path: Path, old: str) -> None:
     cloud = Cloud(1, tmp_path, hosts=3)
     cloud.begin_as_last_release(OLD[old])

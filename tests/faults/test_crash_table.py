@@ -36,8 +36,8 @@ BEGINS_IN = {"unshelve": "shelved_offloaded"}
 INTERFACES = {"attach_interface": 0, "detach_interface": 1, DELETE_PORT: 1}
 ALL = os.environ.get("MINOVA_TABLE") == "all"
 # One action of each family, and those that the nightly run adds (MINOVA_TABLE=all): the engine knows no kind.
-CORE = ("stop", "snapshot", "rebuild", "unshelve", "attach_interface")
-REST = ("reboot_soft", "reboot_hard", "shelve", "detach_interface", DELETE_PORT)
+CORE = ("snapshot", "rebuild", "attach_interface")
+REST = ("stop", "unshelve", "reboot_soft", "reboot_hard", "shelve", "detach_interface", DELETE_PORT)
 # The process dies at each step at night, and at one of seven by day.
 STRIDE = 1 if ALL else 7
 # What brings a server in one state into another for the next round.

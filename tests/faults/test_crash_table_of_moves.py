@@ -31,13 +31,10 @@ pytestmark = pytest.mark.timeout(2400 if ALL else 600)
 STRIDE = int(os.environ.get("MINOVA_STRIDE", "1" if ALL else "13"))
 KILLED = ("source", "destination", "conductor", "scheduler", "broker", "database")
 CORE = (
-    ("resize", "source"),
     ("migrate", "destination"),
     ("resize", "conductor"),
-    ("migrate", "database"),
     ("confirm_resize", "source"),
     ("revert_resize", "destination"),
-    ("revert_resize", "broker"),
     ("live_migrate", "source"),
 )
 ABORT = "abort"

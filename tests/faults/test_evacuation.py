@@ -32,6 +32,7 @@ from tests.faults.test_crash_table import (
     wait_until,
 )
 from tests.faults.world import Faults
+from tests.nightly import daily
 
 pytestmark = pytest.mark.timeout(900)
 STRIDE = 1 if os.environ.get("MINOVA_TABLE") == "all" else 11
@@ -157,7 +158,7 @@ def cleaned(cloud: Cloud, uuid: str, source: str) -> None:
 
 @pytest.mark.parametrize(
     "killed",
-    ["conductor", "scheduler", pytest.param("destination", marks=pytest.mark.nightly("the crash table kills it, too"))],
+    daily(["conductor", "scheduler", "destination"], ("conductor",), "storms kill all kinds of processes each day"),
 )
 def test_a_process_may_die_at_each_step(tmp_path: Path, killed: str) -> None:
     """Each round evacuates the server from its host, which returns afterwards."""
@@ -210,7 +211,7 @@ def test_the_old_host_may_die_at_each_step_of_its_cleanup(tmp_path: Path) -> Non
         cloud.world.close()
 
 
-@pytest.mark.parametrize("away", ["database", "broker"])
+@pytest.mark.parametrize("away", daily(["database", "broker"], ("database",), "storms lose messages each day"))
 def test_the_database_or_the_broker_may_be_away(tmp_path: Path, away: str) -> None:
     cloud, uuid, source = dead_host(tmp_path)
     try:
@@ -298,7 +299,7 @@ def test_a_destination_dies_and_the_next_one_takes_over(tmp_path: Path) -> None:
         cloud.world.close()
 
 
-@pytest.mark.parametrize("when", ["rebuilding", "done"])
+@pytest.mark.parametrize("when", daily(["rebuilding", "done"], ("rebuilding",), "the server is at rest again then"))
 def test_a_deletion_frees_both_sides(tmp_path: Path, when: str) -> None:
     cloud, uuid, source = dead_host(tmp_path)
     try:

@@ -18,6 +18,7 @@ from minova.objects.servers.moves import MoveMessage, MovePhase, PhaseResult
 from minova.objects.servers.states import PowerState
 from tests.faults.mover import Mover
 from tests.faults.test_evacuation import force, power_back, power_cut
+from tests.nightly import daily
 
 pytestmark = pytest.mark.timeout(300)
 CTX = RequestContext(request_id="req-order", user_id="u", project_id="p", is_admin=True)
@@ -72,7 +73,14 @@ def test_a_paused_server_stays_paused(mover: Mover) -> None:
     require_at(mover, there, "completed", PowerState.PAUSED)
 
 
-@pytest.mark.parametrize("operation", ["live_source", "check_live", "prepare_live", "live_migrate"])
+@pytest.mark.parametrize(
+    "operation",
+    daily(
+        ["live_source", "check_live", "prepare_live", "live_migrate"],
+        ("live_migrate",),
+        "the guest has not begun to migrate then",
+    ),
+)
 def test_a_failure_before_the_guest_has_left_leaves_the_server_as_it_was(mover: Mover, operation: str) -> None:
     for driver in mover.cloud.drivers.values():
         driver.fail(operation, [errors.HypervisorError("no")])
@@ -376,7 +384,14 @@ def test_a_migration_is_cancelled_while_it_waits_for_its_turn(mover: Mover) -> N
     mover.wait(lambda: mover.cloud.violations() == [], 120.0, step=10.0)
 
 
-@pytest.mark.parametrize("phase", ["resize_prep", "resize_migrating", "resize_migrated"])
+@pytest.mark.parametrize(
+    "phase",
+    daily(
+        ["resize_prep", "resize_migrating", "resize_migrated"],
+        ("resize_migrated",),
+        "the later step has more to take back",
+    ),
+)
 def test_a_cold_migration_is_cancelled_before_the_switch(mover: Mover, phase: str) -> None:
     mover.ask("migrate")
     mover.wait(lambda: phase in mover.state, step=0.01)
@@ -422,7 +437,14 @@ def test_a_migration_is_cancelled_before_the_guest_migrates(mover: Mover, status
     require_at(mover, mover.source, "cancelled")
 
 
-@pytest.mark.parametrize("status", ["accepted", "pre-migrating", "migrating", "post-migrating"])
+@pytest.mark.parametrize(
+    "status",
+    daily(
+        ["accepted", "pre-migrating", "migrating", "post-migrating"],
+        ("migrating", "post-migrating"),
+        "before it migrates the guest is on one host alone",
+    ),
+)
 def test_a_deletion_during_a_live_migration_frees_both_sides(mover: Mover, status: str) -> None:
     mover.ask("live_migrate")
     mover.wait(lambda: mover.migration().status == status, step=0.01)

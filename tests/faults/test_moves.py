@@ -16,6 +16,7 @@ from minova.objects.servers.states import PowerState
 from tests.faults.cloud import CONTROLLERS, FLAVOR, LARGER
 from tests.faults.mover import Mover
 from tests.faults.test_evacuation import evacuate
+from tests.nightly import daily
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -103,7 +104,14 @@ def test_a_failure_after_the_switch_leaves_the_server_in_error_at_its_destinatio
     assert mover.domains() == {}
 
 
-@pytest.mark.parametrize("phase", ["resize_prep", "resize_migrating", "resize_migrated", "resize_finish", "resized"])
+@pytest.mark.parametrize(
+    "phase",
+    daily(
+        ["resize_prep", "resize_migrating", "resize_migrated", "resize_finish", "resized"],
+        ("resize_migrating", "resize_finish"),
+        "one step before the switch and one behind it run each day",
+    ),
+)
 def test_a_deletion_during_a_move_frees_both_sides(mover: Mover, phase: str) -> None:
     mover.ask("migrate")
     mover.wait(lambda: phase in mover.state, step=0.01)
@@ -187,7 +195,11 @@ def used(mover: Mover) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.parametrize(
     ("flavor", "end"),
-    [(LARGER, "confirm_resize"), (LARGER, "revert_resize"), (LARGER, "reset"), (SMALLER, "confirm_resize")],
+    daily(
+        [(LARGER, "confirm_resize"), (LARGER, "revert_resize"), (LARGER, "reset"), (SMALLER, "confirm_resize")],
+        [(LARGER, "revert_resize"), (SMALLER, "confirm_resize")],
+        "one of each size and of each end runs each day",
+    ),
 )
 def test_a_resize_on_the_same_host_needs_room_for_the_larger_size_alone(
     tmp_path: Path, flavor: Flavor, end: str

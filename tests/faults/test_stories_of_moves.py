@@ -11,7 +11,7 @@ import pytest
 from tests.faults.stories import Story
 
 pytestmark = pytest.mark.timeout(300)
-STORIES = int(os.environ.get("MINOVA_STORIES", "2"))
+STORIES = int(os.environ.get("MINOVA_STORIES", "1"))
 
 
 @pytest.mark.parametrize("seed", range(STORIES))

@@ -8,33 +8,32 @@ from pathlib import Path
 import pytest
 
 from minova.cmd import manage
-from tests.servers.authority import Authority
 from tests.servers.rabbitmq import SecureRabbitMQ
 
 pytestmark = pytest.mark.timeout(300)
 
+# Of no other test: the broker is shared.
+HOST = "passwords"
+
 
 def test_bug_user_that_exists_kept_its_old_password(
-    authority: Authority, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    secure_rabbitmq: SecureRabbitMQ, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     conf = tmp_path / "manage.conf"
     conf.write_text("")
-    with SecureRabbitMQ(authority) as broker:
-        script = tmp_path / "rabbitmqctl"
-        script.write_text(f'#!/bin/sh\nexec {shlex.join(broker.ctl_command())} "$@"\n')
-        script.chmod(0o755)
-        environment = broker.ctl_environment()
-        environment["PATH"] = f"{tmp_path}:{environment['PATH']}"
-        passwords = []
-        for _ in ("made", "exists"):
-            assert manage.run(["--config-file", str(conf), "broker", "permissions", "hv1"]) == 0
-            printed = capsys.readouterr().out
-            done = subprocess.run(
-                ["sh", "-e", "-c", printed], env=environment, capture_output=True, text=True, timeout=120
-            )
-            assert (done.returncode, done.stderr) == (0, ""), printed
-            url_match = re.search(r"rabbit://compute\.hv1:([^@]+)@", printed)
-            assert url_match is not None
-            passwords.append(url_match[1])
-            broker.ctl("authenticate_user", "compute.hv1", url_match[1])
+    script = tmp_path / "rabbitmqctl"
+    script.write_text(f'#!/bin/sh\nexec {shlex.join(secure_rabbitmq.ctl_command())} "$@"\n')
+    script.chmod(0o755)
+    environment = secure_rabbitmq.ctl_environment()
+    environment["PATH"] = f"{tmp_path}:{environment['PATH']}"
+    passwords = []
+    for _ in ("made", "exists"):
+        assert manage.run(["--config-file", str(conf), "broker", "permissions", HOST]) == 0
+        printed = capsys.readouterr().out
+        done = subprocess.run(["sh", "-e", "-c", printed], env=environment, capture_output=True, text=True, timeout=120)
+        assert (done.returncode, done.stderr) == (0, ""), printed
+        url_match = re.search(rf"rabbit://compute\.{HOST}:([^@]+)@", printed)
+        assert url_match is not None
+        passwords.append(url_match[1])
+        secure_rabbitmq.ctl("authenticate_user", f"compute.{HOST}", url_match[1])
     assert passwords[0] != passwords[1]

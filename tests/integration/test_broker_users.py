@@ -106,6 +106,7 @@ def collected_sockets() -> Iterator[None]:
     gc.collect()
 
 
+@pytest.mark.nightly("the test of the exchange that is missing has the same restart")
 @pytest.mark.usefixtures("collected_sockets")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_cloud_with_users_survives_a_restart_of_the_broker(

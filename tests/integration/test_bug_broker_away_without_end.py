@@ -59,6 +59,9 @@ def broker() -> Iterator[RabbitMQ]:
         yield server
 
 
+@pytest.mark.nightly(
+    "two starts of a broker; who asks first of all is told each day, and test_servers_away has a broker that comes back"
+)
 def test_who_asks_is_told_soon_that_the_broker_went_away_and_is_answered_when_it_is_back(broker: RabbitMQ) -> None:
     rpc = rpc_to(broker.url)
     server = rpc.server(Bakery, Implementation(parts=(Baker(),)), host="h")

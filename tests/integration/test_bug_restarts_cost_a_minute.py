@@ -59,6 +59,7 @@ def test_a_restart_of_the_database_costs_little_more_than_its_length(
     print(f"{seconds_until_built(cloud, restart):.1f} s after the database is back")
 
 
+@pytest.mark.nightly("it measures seconds; test_servers_away has builds through such a restart each day")
 def test_a_restart_of_the_broker_costs_little_more_than_its_length(
     cloud: Deployment,  # noqa: F811
     broker: RabbitMQ,  # noqa: F811

@@ -12,6 +12,7 @@ import pytest
 from minova.db.engine import Database
 from tests.integration.deployment import Deployment
 from tests.integration.leftovers import leftovers
+from tests.nightly import daily
 from tests.servers.libvirtd import Libvirtd
 from tests.servers.rabbitmq import RabbitMQ
 from tests.waiting import wait_for
@@ -84,7 +85,7 @@ def test_a_compute_has_no_database_and_no_file_of_the_controller(cloud: Deployme
     assert (cloud.folder / "controller" / "state" / "images").exists()
 
 
-@pytest.mark.parametrize("round_", range(3))
+@pytest.mark.parametrize("round_", daily(range(3), (1,), "another moment of the build"))
 def test_the_conductor_killed_in_the_middle_of_a_build(cloud: Deployment, round_: int) -> None:
     name = f"orphaned-{round_}"
     create(cloud, name)
@@ -96,7 +97,7 @@ def test_the_conductor_killed_in_the_middle_of_a_build(cloud: Deployment, round_
     remove(cloud, name)
 
 
-@pytest.mark.parametrize("round_", range(3))
+@pytest.mark.parametrize("round_", daily(range(3), (1,), "another moment of the build"))
 def test_the_compute_killed_in_the_middle_of_a_build(
     cloud: Deployment, libvirtd: Libvirtd, database: Database, round_: int
 ) -> None:
@@ -133,6 +134,7 @@ def test_no_room_is_explained(cloud: Deployment) -> None:
     remove(cloud, "big")
 
 
+@pytest.mark.nightly("test_servers_away has it in the middle of builds")
 def test_the_broker_goes_away_and_comes_back(cloud: Deployment, rabbitmq: RabbitMQ) -> None:
     rabbitmq.stop()
     time.sleep(2)  # the services find the broker away, and begin to connect again

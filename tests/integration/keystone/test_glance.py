@@ -104,6 +104,9 @@ def test_a_server_boots_from_an_image_of_glance(run: Callable[..., list[Any]], d
     assert image["id"] in str(shown["image"])
 
 
+@pytest.mark.nightly(
+    "an image of a guest boots each day in test_server_images, and the other tests here write to Glance"
+)
 def test_a_snapshot_goes_to_glance_and_boots(
     run: Callable[..., list[Any]], region: Cluster, disk: Path, flavor: str
 ) -> None:

@@ -43,6 +43,9 @@ def statuses(site: Site) -> dict[str, str]:
     return {row["Name"]: row["Status"] for row in site.standalone.json("server", "list")}
 
 
+@pytest.mark.nightly(
+    "fake guests live through it each day in tests/faults, and test_restored_cloud restores a real dump"
+)
 def test_guests_outlive_the_restore_of_an_older_backup(site: Site, guest_image: Path) -> None:
     folder = site.standalone.folder
     site.act("stop")

@@ -331,6 +331,7 @@ def test_the_variables_of_uefi_firmware_move(sides: tuple[Side, Side]) -> None:
     assert destination.driver.power_on(guest) is PowerState.RUNNING
 
 
+@pytest.mark.nightly("fake guests move with their memory each day, and real ones with their disks")
 def test_saved_memory_moves_and_the_guest_goes_on_from_it(sides: tuple[Side, Side]) -> None:
     source, destination = sides
     guest, secret = small(source), key()

@@ -77,6 +77,7 @@ def prepared(driver: ComputeDriver, image: Path, attempt: int = 1) -> Instance:
     return new_instance
 
 
+@pytest.mark.nightly("test_cloud does so with all services")
 def test_a_guest_boots_to_ready_and_leaves_nothing(driver: ComputeDriver, guest_image: Path, tmp_path: Path) -> None:
     events: list[PowerState] = []
     driver.watch(lambda _, state: events.append(state))
@@ -136,6 +137,7 @@ def test_a_half_prepared_domain_tells_of_itself(
     again.close()
 
 
+@pytest.mark.nightly("test_cloud has a hypervisor that dies under builds")
 def test_libvirtd_dies_and_comes_back(mortal: Libvirtd, guest_image: Path, tmp_path: Path) -> None:
     driver = load(tmp_path, mortal.uri)
     events: list[tuple[str, PowerState]] = []

@@ -211,7 +211,7 @@ INTERRUPTS: dict[str, Interrupt] = {
     "libvirt is slow": libvirt_is_slow,
 }
 TABLE = [(name, how) for name in ROWS for how in INTERRUPTS]
-CORE = [("suspend", "compute dies"), ("snapshot", "libvirtd dies")]
+CORE = [("suspend", "compute dies")]
 IS_WHOLE = os.environ.get("MINOVA_INTERRUPTED") == "all"
 
 

@@ -55,55 +55,68 @@ def boot_files(folder: Path, guest_image: Path) -> tuple[BootFile, BootFile, str
     return cached(folder, folder / "vmlinuz"), cached(folder, folder / "initrd"), append.split("APPEND ", 1)[1]
 
 
-def test_a_guest_boots_from_the_kernel_of_its_image(
-    tmp_path: Path, libvirtd: Libvirtd, driver: ComputeDriver, guest_image: Path
-) -> None:
-    cache = tmp_path / "_base"
-    cache.mkdir()
-    base = cache / "disk"
-    shutil.copyfile(guest_image, base)
-    kernel, ramdisk, line = boot_files(cache, guest_image)
-    plain = Image(id="i", disk_format="qcow2")
-    image = msgspec.structs.replace(
-        plain, properties={"os_command_line": f"{line} {MARK}"}, kernel=kernel, ramdisk=ramdisk
-    )
-    new_instance: Instance = instance(image=image)
-    folder = tmp_path / "instances" / new_instance.uuid
-    log = folder / "console.log"
-    console = GuestConsole(libvirtd.uri, new_instance.uuid, lambda: log.read_text(errors="replace").replace("\r", ""))
+class Booted:
+    """A guest whose image has a kernel and a ramdisk of its own, and a plain image beside it."""
 
-    def is_direct(boots: int) -> bool:
-        wait_for(f"boot {boots}", lambda: log.read_text(errors="replace").count("GUEST READY") == boots, 240)
-        return MARK in console.ask("cat /proc/cmdline")
+    def __init__(self, tmp_path: Path, uri: str, driver: ComputeDriver, guest_image: Path) -> None:
+        self.driver = driver
+        self.cache = tmp_path / "_base"
+        self.cache.mkdir()
+        self.base = self.cache / "disk"
+        shutil.copyfile(guest_image, self.base)
+        self.kernel, self.ramdisk, line = boot_files(self.cache, guest_image)
+        self.plain = Image(id="i", disk_format="qcow2")
+        self.image = msgspec.structs.replace(
+            self.plain, properties={"os_command_line": f"{line} {MARK}"}, kernel=self.kernel, ramdisk=self.ramdisk
+        )
+        self.instance: Instance = instance(image=self.image)
+        self.folder = tmp_path / "instances" / self.instance.uuid
+        self._console = GuestConsole(uri, self.instance.uuid, lambda: self._log().replace("\r", ""))
+        driver.prepare(self.instance, driver.available_nodes()[0], 1, self.base)
 
-    driver.prepare(new_instance, driver.available_nodes()[0], 1, base)
-    driver.power_on(new_instance)
-    assert is_direct(1)
+    def _log(self) -> str:
+        return (self.folder / "console.log").read_text(errors="replace")
+
+    def is_direct(self, boots: int) -> bool:
+        wait_for(f"boot {boots}", lambda: self._log().count("GUEST READY") == boots, 240)
+        return MARK in self._console.ask("cat /proc/cmdline")
+
+
+@pytest.fixture
+def booted(tmp_path: Path, libvirtd: Libvirtd, driver: ComputeDriver, guest_image: Path) -> Booted:
+    return Booted(tmp_path, libvirtd.uri, driver, guest_image)
+
+
+def test_a_guest_boots_from_the_kernel_of_its_image(booted: Booted) -> None:
+    booted.driver.power_on(booted.instance)
+    assert booted.is_direct(1)
     # A changed or swept cache does not matter to a guest that exists.
-    for boot_file in (kernel, ramdisk):
-        (cache / str(boot_file.os_hash_value)).rename(cache / str(boot_file.id + str(boot_file.size)))
-    driver.hard_reboot(new_instance)
-    assert is_direct(2)
-    for boot_file in (kernel, ramdisk):
-        (cache / str(boot_file.id + str(boot_file.size))).rename(cache / str(boot_file.os_hash_value))
+    for boot_file in (booted.kernel, booted.ramdisk):
+        (booted.cache / str(boot_file.os_hash_value)).unlink()
+    booted.driver.hard_reboot(booted.instance)
+    assert booted.is_direct(2)
+
+
+@pytest.mark.nightly("three boots more; the files and the XML of each are tested without a guest")
+def test_a_rescue_and_a_rebuild_have_the_kernel_of_their_image_or_none(booted: Booted) -> None:
+    driver, guest = booted.driver, booted.instance
     # A rescue by a plain image boots that image, and the server boots as before afterwards.
-    driver.prepare_rescue(new_instance, plain, base)
-    driver.power_off(new_instance.uuid)
-    driver.rescue(new_instance, plain)
-    assert not is_direct(3)
+    driver.prepare_rescue(guest, booted.plain, booted.base)
+    driver.rescue(guest, booted.plain)
+    assert not booted.is_direct(1)
     # By one with a kernel, from that.
-    driver.power_off(new_instance.uuid)
-    driver.prepare_rescue(new_instance, image, base)
-    assert (folder / "kernel.rescue").stat().st_size == kernel.size
-    driver.hard_reboot(new_instance)
-    assert is_direct(4)
-    assert not (folder / "kernel.rescue").exists()
+    driver.power_off(guest.uuid)
+    driver.prepare_rescue(guest, booted.image, booted.base)
+    assert (booted.folder / "kernel.rescue").stat().st_size == booted.kernel.size
+    driver.hard_reboot(guest)
+    assert booted.is_direct(2)
+    assert not (booted.folder / "kernel.rescue").exists()
     # A rebuild has the kernel of the new image, or none.
-    rebuilt = msgspec.structs.replace(new_instance, image=plain)
-    driver.rebuild(rebuilt, base)
+    rebuilt = msgspec.structs.replace(guest, image=booted.plain)
+    driver.rebuild(rebuilt, booted.base)
     driver.power_on(rebuilt)
-    assert not is_direct(5)
-    assert not (folder / "kernel").exists()
+    assert not booted.is_direct(3)
+    assert not (booted.folder / "kernel").exists()
 
 
 def make_image(cli: Callable[..., str], json: Callable[..., Any], folder: Path, guest_image: Path) -> None:

@@ -20,6 +20,7 @@ __all__ = ["make_pair"]
 pytestmark = pytest.mark.timeout(600)
 
 
+@pytest.mark.nightly("test_live_migrations_by_the_api does so with all services")
 def test_a_guest_migrates_with_its_disks_and_counts_on(make_pair: Callable[..., Pair]) -> None:
     pair = make_pair()
     pair.boot()

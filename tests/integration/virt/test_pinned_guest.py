@@ -49,6 +49,7 @@ def figures(cloud: Cluster) -> dict[str, Any]:
         return {"pinned": cell["pinned_cpus"], "pages": pages, **used}
 
 
+@pytest.mark.nightly("test_numa_guests starts pinned guests each day, without the services")
 def test_a_pinned_guest_through_the_whole_stack_leaves_no_trace(
     cloud: Cluster, libvirtd: Libvirtd, guest_image: Path
 ) -> None:
