@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import libvirt
 from oslo_config import cfg
 
 from minova import errors
+from minova.concurrency.side_work import beside
 from minova.objects.network.vif import Vif, filter_name
 from minova.objects.servers.disk_export import TransferKey
 from minova.objects.servers.instance import Instance
@@ -111,25 +113,25 @@ class LibvirtMigration(ColdMigration):
             if domain is not None and domain.isActive():
                 raise errors.GuestBusy(f"Domain {domain.name()} runs here or is about to arrive")
             tls_name = str(connection.getHostname()) if self._live.with_tls else None
-        shared = self._moving.shares(instance.uuid, source.export)
-        copied: tuple[str, ...] = ()
-        if not shared:
-            targets = {Path(path).name: target for path, target in targets_of(source.xml).items()}
-            formats = disk_formats_of(source.xml, instance.uuid)
-            base = BaseImage.if_there(instance, image_path)
-            self._moving.make_targets(instance, host, attempt, source, formats, key, base, check)
-            copied = tuple(targets[name] for name in source.sizes)
-            self._disks.make_boot_files(instance, image_path)
-        mark = mark_of(source.inactive_xml)
-        lacks = () if mark is None else lacks_of(instance, source.inactive_xml, mark)
-        own = self._xml_of(instance, node, attempt, self._disks.plan(instance), lacks=lacks)
         vifs = tuple(vif for vif in instance.network_info if not vif.from_neutron)
         self._awaited[instance.uuid] = vifs
         self._filters.await_guest(vif.port_id for vif in vifs)
+        shared = self._moving.shares(instance.uuid, source.export)
+        copied: tuple[str, ...] = ()
+        with beside("networks of a guest that moves", partial(self._plug_awaited, instance)):
+            if not shared:
+                targets = {Path(path).name: target for path, target in targets_of(source.xml).items()}
+                formats = disk_formats_of(source.xml, instance.uuid)
+                base = BaseImage.if_there(instance, image_path)
+                self._moving.make_targets(instance, host, attempt, source, formats, key, base, check)
+                copied = tuple(targets[name] for name in source.sizes)
+                self._disks.make_boot_files(instance, image_path)
+            mark = mark_of(source.inactive_xml)
+            lacks = () if mark is None else lacks_of(instance, source.inactive_xml, mark)
+            own = self._xml_of(instance, node, attempt, self._disks.plan(instance), lacks=lacks)
         with self._host.connection("Preparing for a live migration", domain_name(instance.uuid)) as connection:
             # Until the guest has arrived: libvirt makes its domain from the source's.
             self._secrets.give(connection, instance.uuid, kinds_of(own))
-            self._plug(connection, instance)
         return LiveDestination(
             mode=LiveMode.SHARED if shared else LiveMode.BLOCK,
             uri=uri_of_peer(self._live.scheme, self._address),
@@ -139,6 +141,10 @@ class LibvirtMigration(ColdMigration):
             persistent_xml=migrated_xml(source.inactive_xml, own),
             copied=copied,
         )
+
+    def _plug_awaited(self, instance: Instance) -> None:
+        with self._host.connection("Preparing for a live migration", domain_name(instance.uuid)) as connection:
+            self._plug(connection, instance)
 
     def live_migrate(
         self, instance: Instance, destination: LiveDestination, progress: Callable[[LiveProgress], None]

@@ -7,10 +7,12 @@ INSTANCES/UUID/NAME         complete
 
 import logging
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
+from minova.concurrency.side_work import together
 from minova.errors import DisksOfAnotherHost, HypervisorError, ImageUnacceptable, NotFound
 from minova.objects.guests.guest_secrets import SecretKind
 from minova.objects.servers.disk_export import DiskExport, ExportedFile, TransferKey
@@ -194,16 +196,22 @@ class MovingDisks:
                 encrypted=passphrase is not None,
             )
             opened = self._begin(instance, host, attempt, source.export, described)
-            for file in files:
+
+            def fetch_file(file: ExportedFile) -> None:
                 path = folder / _checked_name(file.name)
                 if not path.exists():
                     self._require_room(what, file)
                     fetch(path, source.export, file, key, self._disks.share_written, check)
-            for name, size in source.sizes.items():
-                path = folder / _checked_name(name)
-                if not path.exists():
-                    self._disks.require_room_for(size, what)
-                    self._make_target(path, opened[name], size, source.export, base, passphrase)
+
+            def make_disks() -> None:
+                for name, size in source.sizes.items():
+                    path = folder / _checked_name(name)
+                    if not path.exists():
+                        self._disks.require_room_for(size, what)
+                        self._make_target(path, opened[name], size, source.export, base, passphrase)
+
+            # Each is a small file, whose program and its TLS take longer than its bytes.
+            together("moved disks", [make_disks, *(partial(fetch_file, file) for file in files)])
             with disk_owner.locked(folder) as owner:
                 entry = _require_own(owner, host, attempt)
                 owner.write(msgspec.structs.replace(entry, disk=disk_owner.inode(folder / disk_owner.ROOT_DISK)))

@@ -1,0 +1,37 @@
+"""Pieces of one piece of work that run at the same time."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+
+@contextmanager
+def beside(name: str, work: Callable[[], object]) -> Iterator[None]:
+    """Runs `work` in a thread while the block runs, and waits for it. Raises the error of the block, or else that of `work`."""
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001  - the caller's thread raises it
+            failures.append(error)
+
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def together(name: str, works: Sequence[Callable[[], object]]) -> None:
+    """Does all of them, each in a thread but the first, and waits for all. Raises the error of the first one that has failed."""
+    if not works:
+        return
+    if len(works) == 1:
+        works[0]()
+        return
+    with beside(name, lambda: together(name, works[1:])):
+        works[0]()
