@@ -68,7 +68,8 @@ class GuestReports(GuestReportsApi):
             if records < most
             else (),
             remove=tuple(uuid for uuid, row in rows.items() if row.remove_at is not None and uuid not in expected),
-            pause=to_pause,
+            # Until all hosts have reported, nothing is known to be older than its row.
+            pause=to_pause if self._worker.safe_mode.reason is None else (),
         )
 
     def _judged(
