@@ -17,6 +17,7 @@ from minova.objects.servers.migration import Hold
 from minova.objects.servers.moves import MoveMessage, MovePhase, PhaseResult
 from minova.objects.servers.states import PowerState
 from tests.faults.mover import Mover
+from tests.faults.test_bug_moves import phase
 from tests.faults.test_evacuation import force, power_back, power_cut
 from tests.nightly import daily
 
@@ -287,6 +288,19 @@ def test_a_server_whose_hosts_are_both_fenced_after_the_switch_is_in_error_at_it
     assert mover.state == ("error", None, there)
     assert mover.migration().cleanup_host == mover.source
     assert mover.migration().hold in {Hold.OPEN, Hold.UNPROVEN}
+
+
+def test_bug_paused_copy_stayed_at_a_destination_that_could_not_discard_it_at_once(mover: Mover) -> None:
+    """It counted as one that may be in use, although its source had proven its own."""
+    there = mover.other
+    mover.cloud.drivers[mover.source].fail("live_migrate", [errors.HypervisorError("no")])
+    mover.ask("live_migrate")
+    mover.wait(lambda: phase(mover) == "stay", step=0.01)
+    mover.world.keep_down([there], 100.0)
+    mover.wait(seconds=150.0)
+    assert (mover.migration().status, mover.migration().cleanup_host) == ("error", there)
+    mover.wait(lambda: there not in mover.domains(), 150.0)
+    require_at(mover, mover.source, "error")
 
 
 def test_guests_that_run_on_both_hosts_are_paused_on_both(mover: Mover) -> None:

@@ -320,6 +320,8 @@ class MoveChanges:
         migration = self._ended(move, end, unclean=unclean)
         if migration.cleanup_host is not None and is_in_doubt(end, move.plan, failure):
             migration = replace(migration, hold=_hold(end, move.plan, failure))
+        elif migration.cleanup_host is not None and end is MoveEnd.FAILED and move.plan.stayed:
+            migration = replace(migration, proven=True)
         if move.plan.phase is MovePhase.SHOW_THERE and failure is not None and failure.kind in _NOTHING_TO_SHOW:
             migration = replace(migration, refused=migration.refused + 1)
         migrations.write(session, migration, at, now)

@@ -52,7 +52,7 @@ class MovePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `block`, `live_source`, `live_destination`, `lacks_images`: see `MoveMessage`.
     `guest`: what the source has of it, while the destination is asked; None: the source is fenced.
     `doubted`: the guest may have left. `may_have_run_there`: its destination was lost while it should continue the guest.
-    `switched_back`: the row had the destination before.
+    `switched_back`: the row had the destination before. `stayed`: the source has reported that it has the guest as before.
     `order`: what users want of a live migration in progress.
     `round`: how often both hosts of a live migration were asked what they have of the guest. What was said in an earlier round may have
     changed since.
@@ -81,6 +81,7 @@ class MovePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     doubted: bool = False
     may_have_run_there: bool = False
     switched_back: bool = False
+    stayed: bool = False
     order: MigrationOrder = MigrationOrder.NONE
     round: int = 0
     asks: int = 0

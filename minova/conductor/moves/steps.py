@@ -30,6 +30,7 @@ from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext, service_context
 from minova.contracts.conductor.computes.moves import MovePhasesApi
 from minova.db.servers import instances, migrations, tasks
+from minova.objects.actions.power_rules import ON
 from minova.objects.servers.failures import CAUSED_BY_REQUEST, Failure
 from minova.objects.servers.live_migration import GuestReport, LiveProgress
 from minova.objects.servers.migration import GIVEN_UP
@@ -210,6 +211,8 @@ class MoveSteps(MovePhasesApi):
         changed: dict[str, Any] = {name: value for name, value in reported.items() if value is not None}
         if result.live_destination is not None:
             changed["live_source"] = None  # the destination has used it
+        if move.plan.phase is MovePhase.STAY:
+            move = replace(move, plan=replace(move.plan, stayed=result.power_state in ON))
         following = _after_success(move)
         if move.plan.phase is MovePhase.CLAIM:
             changed["lacks_images"] = result.lacks_images
