@@ -281,9 +281,13 @@ def moving_cloud(
     authority: Authority | None = None,
     libvirt_options: Mapping[str, Any] | None = None,
     of_hosts: Mapping[str, Mapping[str, Any]] | None = None,
+    defaults: Mapping[str, Any] | None = None,
     **controller: dict[str, Any],
 ) -> Iterator[MovingCloud]:
-    """`libvirt_options`: of both computes. `of_hosts`: groups of options of each. `controller`: those of the controller."""
+    """`libvirt_options`: of both computes. `of_hosts`: groups of options of each. `controller`: those of the controller. `defaults`: in
+    DEFAULT of all services.
+    """
+    controller["DEFAULT"] = {**(defaults or {}), **controller.get("DEFAULT", {})}
     with ExitStack() as stack:
         database = Database(database_url)
         stack.callback(database.close)
@@ -303,7 +307,7 @@ def moving_cloud(
             path.mkdir(parents=True, exist_ok=True)
             compute = deployment.compute(
                 server.host,
-                DEFAULT={"my_ip": server.address, "instances_path": str(path)},
+                DEFAULT={"my_ip": server.address, "instances_path": str(path), **(defaults or {})},
                 libvirt={"connection_uri": server.uri, "virt_type": "qemu", **(libvirt_options or {})},
                 networks={"bridge_mappings": f"lan:{BRIDGE}"},
                 **(of_hosts or {}).get(server.host, {}),
