@@ -14,7 +14,7 @@ from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.quotas import QuotasApi
 from minova.db import quotas
-from minova.db.quotas import OverQuota, UsageChanged
+from minova.db.quotas import OverQuota, UsageNotCounted
 from minova.objects.catalogue.quota import RESOURCES, UNLIMITED
 from minova.races import Race, repeat_lost
 
@@ -26,7 +26,7 @@ class Quotas(QuotasApi):
     def __init__(self, conf: cfg.ConfigOpts, worker: TaskWorker) -> None:
         self._conf = conf
         self._worker = worker
-        self.race = Race(UsageChanged, self._count_first, _too_many_changes)
+        self.race = Race(UsageNotCounted, self._count_first, _too_many_changes)
 
     # -- limits ----------------------------------------------------------------------------------------------------
 
@@ -58,11 +58,11 @@ class Quotas(QuotasApi):
 
     def take(self, session: Session, project_id: str, amounts: Mapping[str, int]) -> None:
         """Can lose `race`. Raises OverQuota if not all fits."""
-        quotas.take(session, project_id, amounts, self.limits(session, project_id))
+        quotas.take(session, project_id, amounts, quotas.configured(self._conf))
 
     def take_always(self, session: Session, project_id: str, amounts: Mapping[str, int]) -> None:
         """Same as `take`, but ignores the limits."""
-        quotas.take(session, project_id, amounts, dict.fromkeys(amounts, UNLIMITED))
+        quotas.take(session, project_id, amounts, None)
 
     def run(self, work: Callable[[Session], T], *races: Race[Any]) -> T:
         """Runs one write transaction in which `take` may be used. `races`: the other races that it can lose."""
@@ -75,7 +75,7 @@ class Quotas(QuotasApi):
         except OverQuota as error:
             raise refused(error) from None
 
-    def _count_first(self, lost: UsageChanged) -> None:
+    def _count_first(self, lost: UsageNotCounted) -> None:
         try:
             self._worker.run(lambda session: quotas.count_first(session, lost.project_id))
         except IntegrityError:
@@ -94,7 +94,7 @@ class Quotas(QuotasApi):
                 LOG.warning("The usage of project %s was counted again: %s", project_id, changes)
 
 
-def _too_many_changes(_: UsageChanged) -> errors.ServiceUnavailable:
+def _too_many_changes(_: UsageNotCounted) -> errors.ServiceUnavailable:
     return errors.ServiceUnavailable("Too many requests change the usage of this project. Please try again.")
 
 

@@ -5,11 +5,12 @@ Transactions always change the rows of one project in the order of the resources
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
 from typing import Any
 
 from oslo_config import cfg
 from oslo_utils import units
-from sqlalchemy import bindparam, case, delete, func, insert, select, union_all, update
+from sqlalchemy import BigInteger, Update, bindparam, case, delete, func, insert, select, union_all, update
 from sqlalchemy.orm import Session
 
 from minova import errors
@@ -29,6 +30,7 @@ from minova.db.models import (
     Subnet,
     SubnetPool,
 )
+from minova.db.sql import in_list
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image as ImageRecord
 from minova.objects.catalogue.quota import COUNTED, DEFAULT_CLASS, RESOURCES, UNLIMITED, Overrun, overruns, refusal
@@ -47,10 +49,8 @@ class OverQuota(errors.Forbidden):
         self.limits = limits
 
 
-class UsageChanged(Exception):
-    """A project has no rows yet, and `count_first` must make them in a transaction of its own; or another transaction
-    has just given back the missing amount.
-    """
+class UsageNotCounted(Exception):
+    """A project has no rows yet, and `count_first` must make them in a transaction of its own."""
 
     def __init__(self, project_id: str) -> None:
         super().__init__(project_id)
@@ -58,11 +58,7 @@ class UsageChanged(Exception):
 
 
 _MATCHES = (QuotaUsage.project_id == bindparam("b_project"), QuotaUsage.resource == bindparam("b_resource"))
-_TAKE = (
-    update(QuotaUsage)
-    .where(*_MATCHES, (QuotaUsage.used + bindparam("b_n") <= bindparam("b_limit")) | (bindparam("b_limit") < 0))
-    .values(used=QuotaUsage.used + bindparam("b_n"))
-)
+_ADD = update(QuotaUsage).where(*_MATCHES).values(used=QuotaUsage.used + bindparam("b_n"))
 _GIVE = (
     update(QuotaUsage)
     .where(*_MATCHES)
@@ -76,6 +72,23 @@ _LIMITS: Any = union_all(
     select(Quota.resource, Quota.hard_limit, bindparam("b_own", 1).label("own")).where(
         Quota.project_id == bindparam("b_project")
     ),
+)
+_OWN_LIMIT = select(Quota.hard_limit).where(
+    Quota.project_id == QuotaUsage.project_id, Quota.resource == QuotaUsage.resource
+)
+_CLASS_LIMIT = select(QuotaClass.hard_limit).where(
+    QuotaClass.class_name == DEFAULT_CLASS, QuotaClass.resource == QuotaUsage.resource
+)
+# The usages of a project, with the limits that an operator has set, in the order in which every transaction locks them.
+_LOCK = (
+    select(
+        QuotaUsage.resource,
+        QuotaUsage.used,
+        func.coalesce(_OWN_LIMIT.scalar_subquery(), _CLASS_LIMIT.scalar_subquery()).label("hard_limit"),
+    )
+    .where(QuotaUsage.project_id == bindparam("b_project"), in_list(QuotaUsage.resource))
+    .order_by(QuotaUsage.resource)
+    .with_for_update()
 )
 
 
@@ -131,31 +144,44 @@ def _replace(session: Session, table: Any, key: dict[str, str], limits: Mapping[
 # -- usages ------------------------------------------------------------------------------------------------------------
 
 
-def take(session: Session, project_id: str, amounts: Mapping[str, int], limits: Mapping[str, int]) -> None:
+def take(session: Session, project_id: str, amounts: Mapping[str, int], options: Mapping[str, int] | None) -> None:
     """Counts what the transaction creates. After either exception nothing may be committed.
 
-    Raises OverQuota if not everything fits, UsageChanged before the first use.
+    `options`: the limits of projects without limits in the database; None: whatever the limits are.
+
+    Raises OverQuota if not everything fits, UsageNotCounted before the first use.
     """
-    new_usage: dict[str, int] = {}
-    for name, amount in sorted(amounts.items()):
-        row = {"b_project": project_id, "b_resource": name, "b_n": amount, "b_limit": limits[name]}
-        if amount <= 0 or _rowcount(session, _TAKE, row):
-            new_usage[name] = amount
-    if len(new_usage) == len(amounts):
+    counts = {name: amount for name, amount in sorted(amounts.items()) if amount > 0}
+    if not counts:
         return
-    used = usages_of(session, project_id)
-    before = {name: amount - new_usage.get(name, 0) for name, amount in used.items()}
-    over = overruns(amounts, before, limits)
-    if amounts.keys() <= used.keys() and over:
-        raise OverQuota(over, before, limits)
-    raise UsageChanged(project_id)
+    locked = session.connection().execute(_LOCK, {"b_project": project_id, "some": [*counts]}).all()
+    if len(locked) < len(counts):
+        raise UsageNotCounted(project_id)
+    if options is not None:
+        used = {row.resource: int(row.used) for row in locked}
+        limits = {**options, **{row.resource: row.hard_limit for row in locked if row.hard_limit is not None}}
+        if over := overruns(counts, used, limits):
+            raise OverQuota(over, used, limits)
+    session.connection().execute(_raising(tuple(counts)), {"b_project": project_id, **_named(counts)})
+
+
+@lru_cache(64)
+def _raising(names: tuple[str, ...]) -> Update:
+    """Returns the statement that raises these usages, which are locked. Built once: each server that is made needs it."""
+    raised = case(*((QuotaUsage.resource == name, bindparam(f"b_{name}", type_=BigInteger)) for name in names), else_=0)
+    of_project = (QuotaUsage.project_id == bindparam("b_project"), QuotaUsage.resource.in_(names))
+    return update(QuotaUsage.__table__).where(*of_project).values(used=QuotaUsage.used + raised)  # type: ignore[arg-type]
+
+
+def _named(counts: Mapping[str, int]) -> dict[str, int]:
+    return {f"b_{name}": count for name, count in counts.items()}
 
 
 def give(session: Session, project_id: str, amounts: Mapping[str, int]) -> None:
     """Subtracts what the transaction removes, never below 0."""
     for name, amount in sorted(amounts.items()):
         if amount > 0:
-            _rowcount(session, _GIVE, {"b_project": project_id, "b_resource": name, "b_n": amount})
+            _write(session, _GIVE, {"b_project": project_id, "b_resource": name, "b_n": amount})
 
 
 def add(session: Session, project_id: str, amounts: Mapping[str, int]) -> None:
@@ -163,7 +189,7 @@ def add(session: Session, project_id: str, amounts: Mapping[str, int]) -> None:
     their first use.
     """
     for name, amount in sorted(amounts.items()):
-        _rowcount(session, _TAKE, {"b_project": project_id, "b_resource": name, "b_n": amount, "b_limit": UNLIMITED})
+        _write(session, _ADD, {"b_project": project_id, "b_resource": name, "b_n": amount})
 
 
 def usages_of(session: Session, project_id: str) -> dict[str, int]:
@@ -178,9 +204,8 @@ def current_usages(session: Session, project_id: str) -> dict[str, int]:
     return used | counted(session, project_id, [name for name in COUNTED if name not in used])
 
 
-def _rowcount(session: Session, statement: Any, row: Mapping[str, Any]) -> int:
-    result: Any = session.connection().execute(statement, row)
-    return int(result.rowcount)
+def _write(session: Session, statement: Update, row: Mapping[str, Any]) -> None:
+    session.connection().execute(statement, row)
 
 
 def of_servers(flavor: Flavor, count: int = 1) -> dict[str, int]:
@@ -224,7 +249,7 @@ def recount(session: Session, project_id: str) -> dict[str, tuple[int, int]]:
     after = counted(session, project_id, resources)
     changed = {name: (before[name], after[name]) for name in resources if before[name] != after[name]}
     for name, (_, right) in sorted(changed.items()):
-        _rowcount(session, _SET, {"b_project": project_id, "b_resource": name, "b_n": right})
+        _write(session, _SET, {"b_project": project_id, "b_resource": name, "b_n": right})
     return changed
 
 

@@ -49,13 +49,9 @@ from minova.races import Race, repeat_lost
 # The first call of the scheduler is committed together with the tasks.
 FIRST_CLAIM = 1
 LOG = logging.getLogger(__name__)
-# Another transaction has written the same first: the same request, which then gets the same answer, or a MAC address.
-WRITTEN = Race(
-    IntegrityError,
-    lambda error: LOG.info("Servers were not written: %s", error.orig),
-    lambda _: errors.Conflict("The servers could not be written: something of them exists already"),
-    tries=3,
-)
+# Tries while another transaction has written the same first: the same request, which then gets the same answer, or a MAC
+# address.
+TRIES = 3
 # The version of ComputeApi from which on computes make config drives.
 WITH_DRIVES = "1.3"
 
@@ -68,13 +64,16 @@ class CreateResult(NamedTuple):
 
 
 class ServerCreation(NamedTuple):
-    """A request, and what is written for it unless it is a repetition."""
+    """A request, and what is written for it unless it is a repetition. `look`: whether an earlier answer is looked for; the first
+    try only finds that the request's UUID is taken.
+    """
 
     ctx: RequestContext
     request: CreateServers
     reservation: Reservation
     spec: RequestSpec
     key_pair: KeyPair | None = None
+    look: bool = False
 
 
 class Servers(CreateServersApi):
@@ -122,8 +121,14 @@ class Servers(CreateServersApi):
                 raise refusal
             creation = self._creation(ctx, msgspec.structs.replace(request, max_count=fits), key_pair)
 
+        def look_for_answer(error: IntegrityError) -> None:
+            nonlocal creation
+            LOG.info("Servers were not written: %s", error.orig)
+            creation = creation._replace(look=True)
+
         over_quota = Race(OverQuota, ask_for_fewer, lambda error: refusal or _refusal(error, request))
-        races = [*self._networks.races(request), self._quotas.race, over_quota, WRITTEN]
+        written = Race(IntegrityError, look_for_answer, _exists, tries=TRIES)
+        races = [*self._networks.races(request), self._quotas.race, over_quota, written]
         result = repeat_lost(lambda: self._create(creation), races)
         if result.new:
             reservation = creation.reservation
@@ -185,7 +190,9 @@ class Servers(CreateServersApi):
 
     def _write(self, session: Session, creations: Sequence[ServerCreation]) -> list[CreateResult]:
         """Writes simultaneous requests together, in as many statements as one."""
-        earlier = [earlier_answer(session, creation.ctx, creation.request) for creation in creations]
+        earlier = [
+            earlier_answer(session, creation.ctx, creation.request) if creation.look else None for creation in creations
+        ]
         new = [creation for creation, answer in zip(creations, earlier, strict=True) if answer is None]
         if new:
             self._insert(session, new)
@@ -195,12 +202,16 @@ class Servers(CreateServersApi):
         ]
 
     def _insert(self, session: Session, new: Sequence[ServerCreation]) -> None:
+        at = self._worker.at()
+        # First: a repeated request must not be refused for what its servers have taken.
+        requests = [create_request_row(creation, at) for creation in new if creation.request.request_uuid is not None]
+        if requests:
+            request_specs.add_create_requests(session, requests)
         allocations = [
             InterfaceAllocation(creation.ctx, creation.request, [*creation.reservation.epochs]) for creation in new
         ]
         networks = self._networks.lock(session, allocations)
         self._count(session, new)
-        at = self._worker.at()
         request_specs.add(
             session,
             [(creation.reservation.id, creation.spec, creation.reservation.build_extras) for creation in new],
@@ -214,11 +225,6 @@ class Servers(CreateServersApi):
         action_ids = actions.begin(session, [row for creation in new for row in action_rows(creation, at)])
         rows = [row for creation in new for row in self._task_rows(creation, action_ids, at)]
         tasks.insert_rows(session, rows, self._worker.now())
-        request_rows = [
-            create_request_row(creation, at) for creation in new if creation.request.request_uuid is not None
-        ]
-        if request_rows:
-            request_specs.add_create_requests(session, request_rows)
 
     def _count(self, session: Session, new: Sequence[ServerCreation]) -> None:
         """Take the quotas in the order of the projects, so that two transactions do not deadlock."""
@@ -301,6 +307,10 @@ def _refusal(error: OverQuota, request: CreateServers) -> errors.Forbidden:
     if request.min_count < request.max_count:
         spans["instances"] = f"{request.min_count}-{request.max_count}"
     return errors.Forbidden(refusal_text(error.over, spans))
+
+
+def _exists(_: IntegrityError) -> errors.Conflict:
+    return errors.Conflict("The servers could not be written: something of them exists already")
 
 
 def _answer(creation: ServerCreation) -> CreatedServers:

@@ -132,7 +132,7 @@ def of_instances(
 ) -> dict[str, tuple[Vif, ...]]:
     """Returns the interfaces in their order, only of instances that have any.
 
-    `neutron`: the instances that may have ports in Neutron; None: any of these.
+    `neutron`: the instances that may have ports in Neutron; None: the same ones.
     `rules`: with the rules of their security groups.
     `pending_delete`: with ports that are being deleted.
     """

@@ -20,13 +20,23 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session
 
-from minova.db.models import Instance, Migration, PurgedInstance, RequestSpecRow, Task, TaskStep
+from minova.db.models import (
+    Instance,
+    Migration,
+    NeutronPort,
+    Port,
+    PurgedInstance,
+    RequestSpecRow,
+    Task,
+    TaskStep,
+)
 from minova.db.networks import vifs
 from minova.db.servers import pci_devices
 from minova.db.servers.request_specs import image_of_server
 from minova.db.sql import chunked, in_list
+from minova.objects.network.vif import Vif
 from minova.objects.servers import instance as objects
-from minova.objects.servers.migration import ENDED
+from minova.objects.servers.migration import ENDED, MigrationType
 from minova.objects.servers.states import (
     EVACUABLE,
     EVACUATION_STEPS,
@@ -102,7 +112,11 @@ _ON_HOST = _WHOLE.with_only_columns(
     is_holding(),
 )
 _ON_NODE = _ON_HOST.where(Instance.node == bindparam("on_node"))
-_BY_UUID = _WHOLE.where(in_list(Instance.uuid))
+# Most instances have no ports of one kind or of either: statements for those are left out.
+_BY_UUID = _WHOLE.add_columns(
+    exists().where(Port.instance_uuid == Instance.uuid).label("has_ports"),
+    exists().where(NeutronPort.instance_uuid == Instance.uuid).label("has_neutron_ports"),
+).where(in_list(Instance.uuid))
 _TABLE: Any = Instance.__table__
 _LOCK = (
     select(
@@ -129,10 +143,15 @@ _LOCK = (
     .order_by(_TABLE.c.uuid)
     .with_for_update()
 )
-_UNSHELVING = (
-    select(_TABLE.c.uuid, _TABLE.c.shelved_image_id, Task.reservation_id)
+_IS_EVACUATED = exists().where(
+    Migration.instance_uuid == _TABLE.c.uuid,
+    Migration.migration_type == MigrationType.EVACUATION,
+    Migration.status.not_in(sorted(ENDED)),
+)
+_RETURNING = (
+    select(_TABLE.c.uuid, _TABLE.c.shelved_image_id, Task.reservation_id, _IS_EVACUATED.label("evacuated"))
     .join(Task, Task.instance_uuid == _TABLE.c.uuid)
-    .where(in_list(_TABLE.c.uuid), _TABLE.c.shelved_image_id.is_not(None))
+    .where(in_list(_TABLE.c.uuid), or_(_TABLE.c.shelved_image_id.is_not(None), _IS_EVACUATED))
 )
 _BEGIN_ATTEMPT = (
     update(_TABLE)
@@ -282,20 +301,23 @@ def set_power_states(session: Session, host: str, states: Mapping[str, int], at:
             session.connection().execute(statement.values(power_state=state, updated_at=at))
 
 
-class Unshelving(NamedTuple):
-    """An instance that is being built from the image of a shelved server. `reservation_id`: its task's."""
+class ReturningServer(NamedTuple):
+    """A server that is built again. `image_id`: of a server that is unshelved. `reservation_id`: its task's. `evacuated`: whether
+    it is built on another host than the one that is down.
+    """
 
     uuid: str
-    image_id: str
+    image_id: str | None
     reservation_id: str
+    evacuated: bool
 
 
-def unshelving(session: Session, uuids: Iterable[str]) -> list[Unshelving]:
-    """Returns those of these instances that are being unshelved."""
+def returning(session: Session, uuids: Iterable[str]) -> list[ReturningServer]:
+    """Returns those of these instances that were servers before their build: they are being unshelved or evacuated."""
     rows: list[Any] = []
     for chunk in chunked(sorted(uuids)):
-        rows += session.connection().execute(_UNSHELVING, {"some": chunk})
-    return [Unshelving(*row) for row in rows]
+        rows += session.connection().execute(_RETURNING, {"some": chunk})
+    return [ReturningServer(*row) for row in rows]
 
 
 def shelved_before(session: Session, before: ColumnElement[float]) -> list[str]:
@@ -387,10 +409,15 @@ def _loaded(
     session: Session, query: Select[Any], values: Mapping[str, Any], *, networks: bool = True
 ) -> list[objects.Instance]:
     """`networks`: with their interfaces."""
-    instances = [to_object(row._mapping) for row in session.connection().execute(query, values)]
+    rows = [row._mapping for row in session.connection().execute(query, values)]
+    instances = [to_object(row) for row in rows]
     devices = pci_devices.of_instances(session, [instance.uuid for instance in instances if instance.pci_requests])
-    uuids = [instance.uuid for instance in instances]
-    interfaces = vifs.of_instances(session, uuids, rules=True) if networks else {}
+    interfaces: dict[str, tuple[Vif, ...]] = {}
+    if networks:
+        with_ports, with_neutron_ports = (
+            [row["uuid"] for row in rows if row.get(name, True)] for name in ("has_ports", "has_neutron_ports")
+        )
+        interfaces = vifs.of_instances(session, with_ports, neutron=with_neutron_ports, rules=True)
     if not devices and not interfaces:
         return instances
     return [

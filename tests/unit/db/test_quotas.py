@@ -134,7 +134,7 @@ def test_nothing_and_less_than_nothing_always_fit(db: Database) -> None:
 
 @pytest.mark.parametrize("wanted", [{"cores": 1}, {"cores": 99}])
 def test_a_project_must_be_counted_before_its_first_use(db: Database, wanted: dict[str, int]) -> None:
-    with pytest.raises(quotas.UsageChanged) as error:
+    with pytest.raises(quotas.UsageNotCounted) as error:
         db.run(lambda session: quotas.take(session, "new", wanted, {"cores": 4}))
     assert error.value.project_id == "new"
 

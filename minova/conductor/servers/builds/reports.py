@@ -152,16 +152,19 @@ class BuildReports(BuildReportsApi):
             raise
         succeeded = [report.instance_uuid for report in reports if report.step is None]
         if succeeded:
-            unshelved = instances.unshelving(session, succeeded)
-            for instance in unshelved:
-                forget_shelved_image(session, instance.uuid, instance.image_id, at)
-            if unshelved:
-                guest_secrets.remove_tpm_states(session, [instance.uuid for instance in unshelved])
-                request_specs.remove(session, [instance.reservation_id for instance in unshelved])
+            returning = instances.returning(session, succeeded)
+            shelved_images = {server.uuid: server.image_id for server in returning if server.image_id is not None}
+            for uuid, image_id in shelved_images.items():
+                forget_shelved_image(session, uuid, image_id, at)
+            if shelved_images:
+                guest_secrets.remove_tpm_states(session, [*shelved_images])
+                unshelved = [server.reservation_id for server in returning if server.uuid in shelved_images]
+                request_specs.remove(session, unshelved)
             rebuilt = [report.instance_uuid for report in reports if report.rebuilt]
             chosen = {report.instance_uuid: report.hardware for report in reports if report.hardware is not None}
             chosen_hardware.record(session, chosen, at)
-            evacuations.arrived(session, succeeded, at, self._worker.now(), rebuilt=rebuilt)
+            evacuated = [server.uuid for server in returning if server.evacuated]
+            evacuations.arrived(session, evacuated, at, self._worker.now(), rebuilt=rebuilt)
             actions.end(session, tasks.remove(session, succeeded), at)
             self._write_nodes(session, [report for report in reports if report.step is None], at)
         return [report.step is None for report in reports]
