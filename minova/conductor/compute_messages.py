@@ -65,8 +65,14 @@ def build_plan_of(task: Task) -> BuildPlan:
     return _BUILD_PLAN.from_builtins(task.payload)
 
 
-def builds_of(session: Session, tasks: Iterable[Task], specs: Specs | None = None) -> list[Build]:
-    """Returns the messages of tasks whose builds are committed to hosts. `specs` are read if they are not given.
+def builds_of(
+    session: Session,
+    tasks: Iterable[Task],
+    specs: Specs | None = None,
+    in_hand: Mapping[str, InstanceObject] = {},
+) -> list[Build]:
+    """Returns the messages of tasks whose builds are committed to hosts. What is not given is read: the requests, and
+    instances that are not `in_hand`.
 
     A server that is unshelved is built from the image of its unshelve request.
     """
@@ -75,7 +81,10 @@ def builds_of(session: Session, tasks: Iterable[Task], specs: Specs | None = Non
         return []
     specs_by_reservation = specs or request_specs.load(session, {task.reservation_id for task in by_uuid.values()})
     # The host gets their interfaces later, with the claim, and so up to date.
-    instances_by_uuid = instances.by_uuids(session, by_uuid, networks=False)
+    unread = by_uuid.keys() - in_hand.keys()
+    instances_by_uuid = {uuid: in_hand[uuid] for uuid in sorted(by_uuid.keys() & in_hand.keys())}
+    if unread:
+        instances_by_uuid |= instances.by_uuids(session, unread, networks=False)
     zones = zones_of_hosts(session) if any(instance.config_drive for instance in instances_by_uuid.values()) else {}
     messages = []
     for instance in instances_by_uuid.values():

@@ -8,6 +8,7 @@ schedule --(scheduler: yes)--> build: the intent is committed, then cast
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -29,7 +30,7 @@ from minova.context import RequestContext
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.models import Task
 from minova.db.servers import actions, instances, request_specs, tasks
-from minova.db.servers.instances import LockedInstance
+from minova.db.servers.instances import LockedInstance, WholeRow
 from minova.db.servers.request_specs import StoredRequest
 from minova.log import level_of
 from minova.objects.actions.shelving import UNSHELVE
@@ -38,6 +39,7 @@ from minova.objects.requests.build_extras import BuildExtras
 from minova.objects.requests.diagnosis import Diagnosis, ScheduleAnswer
 from minova.objects.requests.request_spec import RequestSpec, Selection
 from minova.objects.servers.failures import TEXTS, Failure, text_of
+from minova.objects.servers.instance import Instance
 from minova.placement.allocations import claims
 
 LOG = logging.getLogger(__name__)
@@ -74,6 +76,29 @@ class LockedTasks(msgspec.Struct, frozen=True):
 
     instances: Mapping[str, LockedInstance]
     tasks: Mapping[str, Task]
+
+
+class HeldReservation(NamedTuple):
+    """A scheduled reservation with its locked rows."""
+
+    scheduled: ScheduledReservation
+    locked: LockedTasks
+    rows: Mapping[str, WholeRow]
+
+    def instances_to_build(self, at: datetime) -> dict[str, Instance]:
+        """Returns the instances of the tasks for which the row and the request in hand say all that a host needs. `at`: when
+        their attempts began.
+        """
+        reservation = self.scheduled.reservation
+        if reservation.spec is None or reservation.spec.pci_requests:  # devices have their own rows
+            return {}
+        return {
+            uuid: msgspec.structs.replace(
+                instances.to_object(self.rows[uuid].values, reservation.spec), attempt=task.attempt, updated_at=at
+            )
+            for uuid, task in self.locked.tasks.items()
+            if self.rows[uuid].values["reservation_id"] == reservation.id
+        }
 
 
 class BuildInstances:
@@ -163,13 +188,18 @@ class BuildInstances:
         """
         return self._mine(instances.lock(session, epochs), tasks.lock(session, epochs), epochs, claim_number)
 
-    def _hold_each(self, session: Session, reservations: Sequence[Reservation]) -> list[LockedTasks]:
-        """Same as `_hold`, for each reservation."""
-        uuids = [uuid for reservation in reservations for uuid in reservation.epochs]
-        locked_instances, locked_tasks = instances.lock(session, uuids), tasks.lock(session, uuids)
+    def _hold_each(self, session: Session, scheduled: Sequence[ScheduledReservation]) -> list[HeldReservation]:
+        """Same as `_hold`, for each reservation, with the whole rows of the instances."""
+        uuids = [uuid for result in scheduled for uuid in result.reservation.epochs]
+        rows, locked_tasks = instances.lock_whole(session, uuids), tasks.lock(session, uuids)
+        locked_instances = {uuid: row.locked for uuid, row in rows.items()}
         return [
-            self._mine(locked_instances, locked_tasks, reservation.epochs, reservation.claim_number)
-            for reservation in reservations
+            HeldReservation(
+                result,
+                self._mine(locked_instances, locked_tasks, result.reservation.epochs, result.reservation.claim_number),
+                rows,
+            )
+            for result in scheduled
         ]
 
     def _mine(
@@ -237,29 +267,30 @@ class BuildInstances:
 
         Idempotent: if the connection broke at an earlier commit, the intents may be written already.
         """
-        helds = self._hold_each(session, [result.reservation for result in scheduled])
+        held = self._hold_each(session, scheduled)
         chosen: dict[str, tuple[Selection, ...]] = {}
         changed_meanwhile: list[Task] = []
-        for result, held in zip(scheduled, helds, strict=True):
-            self._give_back(session, result.reservation, held)
+        for result, locked, _ in held:
+            self._give_back(session, result.reservation, locked)
             answered = zip(result.reservation.epochs, result.answer.selections, strict=True)
-            chosen |= {uuid: selections for uuid, selections in answered if uuid in held.tasks}
-            if not held.tasks:
+            chosen |= {uuid: selections for uuid, selections in answered if uuid in locked.tasks}
+            if not locked.tasks:
                 changed_meanwhile += self._committed(session, result.reservation)
-        new = {uuid: task for held in helds for uuid, task in held.tasks.items()}
+        at = self._worker.at()
+        new = {uuid: task for _, locked, _ in held for uuid, task in locked.tasks.items()}
         if new:
-            events = {uuid: event_of(held.instances[uuid]) for held in helds for uuid in held.tasks}
-            self._write_intents(session, new, chosen, events)
-            diagnosed = [
-                (result.answer.diagnosis, [*held.tasks]) for result, held in zip(scheduled, helds, strict=True)
-            ]
-            request_specs.add_diagnoses(session, diagnosed, self._worker.at())
+            events = {uuid: event_of(locked.instances[uuid]) for _, locked, _ in held for uuid in locked.tasks}
+            self._write_intents(session, new, chosen, events, at)
+            request_specs.add_diagnoses(
+                session, [(result.answer.diagnosis, [*locked.tasks]) for result, locked, _ in held], at
+            )
         specs = {
             result.reservation.id: StoredRequest(result.reservation.spec, result.reservation.build_extras)
             for result in scheduled
             if result.reservation.spec is not None
         }
-        builds = builds_of(session, [*new.values(), *changed_meanwhile], specs)
+        in_hand = {uuid: instance for each in held for uuid, instance in each.instances_to_build(at).items()}
+        builds = builds_of(session, [*new.values(), *changed_meanwhile], specs, in_hand)
         return [
             [build for build in builds if build.message.instance.uuid in result.reservation.epochs]
             for result in scheduled
@@ -271,8 +302,9 @@ class BuildInstances:
         new: Mapping[str, Task],
         chosen: Mapping[str, Sequence[Selection]],
         events: Mapping[str, str],
+        at: datetime,
     ) -> None:
-        now, at = self._worker.now(), self._worker.at()
+        now = self._worker.now()
         # Attempts of a server that is unshelved or evacuated continue the earlier numbers, so that reports on earlier
         # attempts are stale.
         by_attempt: dict[int, list[str]] = defaultdict(list)

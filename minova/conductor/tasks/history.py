@@ -9,7 +9,7 @@ A reading is part of the transaction that renews the lease, some times a second:
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 from sqlalchemy import ColumnElement
@@ -91,7 +91,9 @@ class HistoryMonitor:
         """Compares the database with all evidence. Writes nothing."""
         row = cloud.record(session, now)
         pending = self._pending()
-        judged = {sender: self._judge(session, record, row) for sender, record in pending.items()}
+        # After the evidence: a counter that was raised meanwhile must not look lost.
+        marks = cloud.newest_marks(session, row) if row is not None else ()
+        judged = {sender: self._judge(session, record, row, marks) for sender, record in pending.items()}
         doubts = {sender: judgement for sender, judgement in judged.items() if self._is_doubt(sender, judgement)}
         doubt = Judgement(verdict=WitnessVerdict.UNKNOWN) if row is None else None
         if doubts:
@@ -103,7 +105,7 @@ class HistoryMonitor:
         return HistoryReading(
             row=row,
             doubt=doubt,
-            marks=cloud.newest_marks(session, row) if row is not None else (),
+            marks=marks,
             settled=tuple(pending[sender] for sender in judged.keys() - doubts.keys()),
             judged=judged,
             unknown_histories=frozenset(lost - {row.history if row is not None else ""}),
@@ -219,8 +221,10 @@ class HistoryMonitor:
             )
 
     @staticmethod
-    def _judge(session: Session, seen: WitnessRecord, row: cloud.CloudRecord | None) -> Judgement:
-        return objects.judge(seen, cloud.shown_to(session, seen, row))
+    def _judge(
+        session: Session, seen: WitnessRecord, row: cloud.CloudRecord | None, marks: Collection[CounterMark] = ()
+    ) -> Judgement:
+        return objects.judge(seen, cloud.shown_to(session, seen, row, marks))
 
     def _count(self, session: Session, row: cloud.CloudRecord, now: ColumnElement[float]) -> CounterMark | None:
         """Returns None if the database has lost the counter's number. A commit whose answer is lost may have raised the

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Collection, Mapping
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Any
 
@@ -85,8 +86,11 @@ def is_safe_mode(session: Session) -> bool:
     return row is None or row.safe_since is not None
 
 
-def shown_to(session: Session, seen: WitnessRecord, row: CloudRecord | None) -> DatabaseState:
-    """Returns what this database holds of what a witness has seen. `row`: as `record` returned it.
+def shown_to(
+    session: Session, seen: WitnessRecord, row: CloudRecord | None, marks: Collection[CounterMark] = ()
+) -> DatabaseState:
+    """Returns what this database holds of what a witness has seen. `row`, `marks`: as `record` and `newest_marks` returned them
+    in this transaction.
 
     Nothing is looked up for what has no right seal: it may be any text of a hostile sender, and a database refuses some.
     """
@@ -98,17 +102,20 @@ def shown_to(session: Session, seen: WitnessRecord, row: CloudRecord | None) -> 
         uuid=row.uuid,
         history=row.history,
         is_past=is_past,
-        numbers=_numbers(session, {mark.counter for mark in proven}),
+        numbers=_numbers(session, {mark.counter for mark in proven}, marks),
         now=row.now,
         key=row.key,
     )
 
 
-def _numbers(session: Session, counters: Collection[str]) -> dict[str, int]:
-    if not counters:
-        return {}
-    rows = session.connection().execute(_NUMBERS, {"some": sorted(counters)})
-    return {counter: number for counter, number in rows}  # noqa: C416  - rows are no pairs for mypy
+def _numbers(session: Session, counters: AbstractSet[str], marks: Collection[CounterMark]) -> dict[str, int]:
+    """`marks`: some that were read before."""
+    numbers = {mark.counter: mark.number for mark in marks if mark.counter in counters}
+    unread = sorted(counters - numbers.keys())
+    if unread:
+        rows = session.connection().execute(_NUMBERS, {"some": unread})
+        numbers |= {counter: number for counter, number in rows}  # noqa: C416  - rows are no pairs for mypy
+    return numbers
 
 
 # -- change counters ---------------------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from minova.db.servers import pci_devices
 from minova.db.servers.request_specs import image_of_server
 from minova.db.sql import chunked, in_list
 from minova.objects.network.vif import Vif
+from minova.objects.requests.request_spec import RequestSpec
 from minova.objects.servers import instance as objects
 from minova.objects.servers.migration import ENDED, MigrationType
 from minova.objects.servers.states import (
@@ -118,27 +119,30 @@ _BY_UUID = _WHOLE.add_columns(
     exists().where(NeutronPort.instance_uuid == Instance.uuid).label("has_neutron_ports"),
 ).where(in_list(Instance.uuid))
 _TABLE: Any = Instance.__table__
+_STATE_COLUMNS = (
+    "uuid",
+    "vm_state",
+    "task_state",
+    "attempt",
+    "host",
+    "node",
+    "user_id",
+    "project_id",
+    "deleted_at",
+    "launched_at",
+    "locked_by",
+    "shelved_image_id",
+    "power_state",
+)
 _LOCK = (
-    select(
-        *(
-            _TABLE.c[name]
-            for name in (
-                "uuid",
-                "vm_state",
-                "task_state",
-                "attempt",
-                "host",
-                "node",
-                "user_id",
-                "project_id",
-                "deleted_at",
-                "launched_at",
-                "locked_by",
-                "shelved_image_id",
-                "power_state",
-            )
-        )
-    )
+    select(*(_TABLE.c[name] for name in _STATE_COLUMNS))
+    .where(in_list(_TABLE.c.uuid))
+    .order_by(_TABLE.c.uuid)
+    .with_for_update()
+)
+_OWN_COLUMNS = [column for column in _COLUMNS if column is not RequestSpecRow.spec]
+_LOCK_WHOLE = (
+    select(*_OWN_COLUMNS, Instance.locked_by, Instance.shelved_image_id)
     .where(in_list(_TABLE.c.uuid))
     .order_by(_TABLE.c.uuid)
     .with_for_update()
@@ -205,22 +209,41 @@ def lock(session: Session, uuids: Iterable[str]) -> dict[str, LockedInstance]:
     locked = {}
     for chunk in chunked(sorted(uuids)):
         for row in session.connection().execute(_LOCK, {"some": chunk}):
-            state = state_of(row.vm_state, row.task_state)
-            locked[row.uuid] = LockedInstance(
-                row.uuid,
-                state,
-                row.attempt,
-                row.host,
-                row.node,
-                row.user_id,
-                row.project_id,
-                row.deleted_at is not None,
-                row.launched_at is not None,
-                row.locked_by,
-                row.shelved_image_id,
-                power_state_of(row.power_state),
-            )
+            locked[row.uuid] = _locked(row)
     return locked
+
+
+class WholeRow(NamedTuple):
+    """A locked instance, and what `to_object` needs of its row."""
+
+    locked: LockedInstance
+    values: Mapping[Any, Any]
+
+
+def lock_whole(session: Session, uuids: Iterable[str]) -> dict[str, WholeRow]:
+    """As `lock`, for a transaction that sends the instances to hosts."""
+    rows = {}
+    for chunk in chunked(sorted(uuids)):
+        for row in session.connection().execute(_LOCK_WHOLE, {"some": chunk}):
+            rows[row.uuid] = WholeRow(_locked(row), row._mapping)
+    return rows
+
+
+def _locked(row: Any) -> LockedInstance:
+    return LockedInstance(
+        row.uuid,
+        state_of(row.vm_state, row.task_state),
+        row.attempt,
+        row.host,
+        row.node,
+        row.user_id,
+        row.project_id,
+        row.deleted_at is not None,
+        row.launched_at is not None,
+        row.locked_by,
+        row.shelved_image_id,
+        power_state_of(row.power_state),
+    )
 
 
 def set_attributes(session: Session, uuid: str, at: datetime, values: Mapping[str, Any]) -> None:
@@ -430,9 +453,9 @@ def _loaded(
     ]
 
 
-def to_object(row: Mapping[Any, Any]) -> objects.Instance:
-    """Leaves out devices and interfaces."""
-    spec = row["spec"]
+def to_object(row: Mapping[Any, Any], spec: RequestSpec | None = None) -> objects.Instance:
+    """Leaves out devices and interfaces. `spec`: of the instance's request; None: the row may have it."""
+    spec = spec or row["spec"]
     vm_state, task_state = state_of(row["vm_state"], row["task_state"])
     return objects.Instance(
         **{name: row[name] for name in _PLAIN_COLUMNS},

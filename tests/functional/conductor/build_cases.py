@@ -6,6 +6,7 @@ from sqlalchemy import select
 
 from minova import errors
 from minova.db import models
+from minova.db.servers import instances
 from minova.objects.requests.build_extras import GuestFile, RequestedNic
 from minova.objects.servers.failures import UNKNOWN, text_of
 from tests.functional.conductor.conductor_harness import CTX, FLAVOR, IMAGE, ConductorHarness, request
@@ -104,6 +105,12 @@ class CreateCases:
         assert harness.conductor.create_servers(CTX, request=server_request) == first
         assert harness.count(models.Instance) == 2
         assert len(harness.waiting) == 1
+
+    def test_a_host_gets_an_instance_as_its_row_says(self, harness: ConductorHarness) -> None:
+        (uuid,) = harness.create(metadata={"a": "b"}, user_data="Zm9v")
+        with harness.db.read() as session:
+            stored = instances.by_uuids(session, [uuid], networks=False)[uuid]
+        assert harness.hosts["a"].builds[-1].instance == stored
 
     def test_the_same_request_uuid_with_another_body_is_a_conflict(self, harness: ConductorHarness) -> None:
         harness.conductor.create_servers(CTX, request=request(request_uuid=REQUEST, body_hash="1"))

@@ -6,6 +6,7 @@ from uuid import uuid4
 import msgspec
 import pytest
 from sqlalchemy import event
+from sqlalchemy.exc import IntegrityError
 
 from minova import errors
 from minova.conductor.actions.engine.in_progress import ReportedAction
@@ -206,9 +207,11 @@ class GroupCommitCases:
         again = creation(request_uuid="11111111-1111-4111-8111-111111111111", body_hash="1")
         run = creations_of(harness)
         (first,) = run([again])
-        repeated, new = run([again, creation()])
+        refused, _ = run([again, creation()])
+        assert isinstance(refused, IntegrityError)
+        repeated, new = run([again._replace(look=True), creation()])
         assert (repeated.new, repeated.answer, new.new) == (False, first.answer, True)
-        assert harness.count(models.Instance) == 2
+        assert harness.count(models.Instance) == 3
 
     def test_builds_scheduled_together_are_committed_together(self, harness: ConductorHarness) -> None:
         harness.scheduler.order = ["a"]

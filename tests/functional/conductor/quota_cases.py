@@ -95,6 +95,15 @@ class QuotaCases:
             harness.conductor.create_servers(CTX, request=create_request)
         assert used(harness) == {}
 
+    def test_a_repeated_request_is_not_refused_for_what_its_own_servers_have_taken(
+        self, harness: ConductorHarness
+    ) -> None:
+        limit(harness, instances=1)
+        create_request = request(request_uuid="8d3e7b02-5d3c-4f3c-a0e8-1d5f8f6b2f01", body_hash="x")
+        answers = [harness.conductor.create_servers(CTX, request=create_request) for _ in range(2)]
+        assert answers[0] == answers[1]
+        assert used(harness)["instances"] == 1
+
     def test_range_of_servers_stands_in_the_refusal(self, harness: ConductorHarness) -> None:
         limit(harness, instances=1)
         with pytest.raises(
