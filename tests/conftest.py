@@ -149,17 +149,18 @@ def fresh_postgresql_url(postgresql: PostgreSQL) -> Callable[[], str]:
 
 
 @pytest.fixture(scope="session")
-def _kept_postgresql_url(postgresql: PostgreSQL) -> str:
+def kept_postgresql_url(postgresql: PostgreSQL) -> str:
+    """The SQLAlchemy URL of a database with minova's tables, and with the rows that another test has left."""
     url = postgresql.fresh_url()
     make_tables(url)
     return url
 
 
 @pytest.fixture
-def postgresql_tables(_kept_postgresql_url: str) -> str:
+def postgresql_tables(kept_postgresql_url: str) -> str:
     """The SQLAlchemy URL of a database with minova's tables and no rows: to make the tables takes longer than most tests."""
-    delete_rows(_kept_postgresql_url)
-    return _kept_postgresql_url
+    delete_rows(kept_postgresql_url)
+    return kept_postgresql_url
 
 
 @pytest.fixture(scope="session")
@@ -183,17 +184,18 @@ def fresh_mariadb_url(mariadb: MariaDB) -> Callable[[], str]:
 
 
 @pytest.fixture(scope="session")
-def _kept_mariadb_url(mariadb: MariaDB) -> str:
+def kept_mariadb_url(mariadb: MariaDB) -> str:
+    """The SQLAlchemy URL of a database with minova's tables, and with the rows that another test has left."""
     url = mariadb.fresh_url()
     make_tables(url)
     return url
 
 
 @pytest.fixture
-def mariadb_tables(_kept_mariadb_url: str) -> str:
+def mariadb_tables(kept_mariadb_url: str) -> str:
     """The SQLAlchemy URL of a database with minova's tables and no rows: to make the tables takes longer than most tests."""
-    delete_rows(_kept_mariadb_url)
-    return _kept_mariadb_url
+    delete_rows(kept_mariadb_url)
+    return kept_mariadb_url
 
 
 @pytest.fixture(scope="session")

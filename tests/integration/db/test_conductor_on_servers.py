@@ -6,7 +6,7 @@ import pytest
 
 from tests.functional.conductor.cases import ConductorCases
 from tests.functional.conductor.conductor_harness import ConductorHarness, make_hosts
-from tests.tables import Rows, copy_rows, put_rows
+from tests.tables import Rows, copy_rows, delete_rows, put_rows
 
 
 @pytest.fixture(scope="session")
@@ -20,12 +20,13 @@ ON_MARIADB = pytest.mark.nightly(
 )
 
 
-@pytest.fixture(params=["postgresql_tables", pytest.param("mariadb_tables", marks=ON_MARIADB)])
+@pytest.fixture(params=["postgresql", pytest.param("mariadb", marks=ON_MARIADB)])
 def harness(request: pytest.FixtureRequest, hosts: dict[str, Rows]) -> Iterator[ConductorHarness]:
-    url: str = request.getfixturevalue(request.param)
+    url: str = request.getfixturevalue(f"kept_{request.param}_url")
     if url in hosts:
         put_rows(url, hosts[url])
     else:
+        delete_rows(url)
         make_hosts(url)
         hosts[url] = copy_rows(url)
     harness = ConductorHarness(url, prepared=True)
