@@ -135,15 +135,15 @@ def services_up(cloud: MovingCloud, since: str) -> int:
     return sum(service["state"] == "up" and service["updated_at"] > since for service in services)
 
 
-def by_libvirt(cloud: MovingCloud, guest: MovingGuest) -> list[Took]:
+def by_libvirt(cloud: MovingCloud, guest: MovingGuest, bandwidth: int) -> list[Took]:
     """There and back: afterwards everything is where minova knows it."""
     home, away = cloud.hosts[guest.host], cloud.hosts[cloud.other(guest.host)]
     folder = away.folder / guest.uuid
     with held(cloud), copied_filters(home, away, guest):
         try:
-            there = measured(home, away, guest, made=folder)
+            there = measured(home, away, guest, bandwidth, made=folder)
             # Its files are there still.
-            back = measured(away, home, guest)
+            back = measured(away, home, guest, bandwidth)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     return [there, back._replace(seconds=back.seconds + there.seconds - there.migrating)]
@@ -166,13 +166,13 @@ def copied_filters(home: Host, away: Host, guest: MovingGuest) -> Iterator[None]
             connection.close()
 
 
-def measured(source: Host, destination: Host, guest: MovingGuest, made: Path | None = None) -> Took:
+def measured(source: Host, destination: Host, guest: MovingGuest, bandwidth: int, made: Path | None = None) -> Took:
     events = Events(source, destination)
     begun = time.monotonic()
     if made is not None:
         make_files(source.folder / guest.uuid, made, (str(source.folder), str(destination.folder)))
     migrating = time.monotonic()
-    migrate(source, destination, guest)
+    migrate(source, destination, guest, bandwidth)
     ended = time.monotonic()
     took = Took(ended - begun, ended - migrating, events.still())
     events.close()
@@ -201,7 +201,7 @@ def make_files(source: Path, destination: Path, names: tuple[str, str]) -> None:
     subprocess.run(command, check=True)
 
 
-def migrate(source: Host, destination: Host, guest: MovingGuest) -> None:
+def migrate(source: Host, destination: Host, guest: MovingGuest, bandwidth: int) -> None:
     flags = libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_PEER2PEER | libvirt.VIR_MIGRATE_PERSIST_DEST
     address = destination.libvirtd.address
     connection = libvirt.open(source.libvirtd.uri)
@@ -214,6 +214,7 @@ def migrate(source: Host, destination: Host, guest: MovingGuest) -> None:
             libvirt.VIR_MIGRATE_PARAM_DEST_XML: xml,
             libvirt.VIR_MIGRATE_PARAM_PERSIST_XML: xml,
             libvirt.VIR_MIGRATE_PARAM_MIGRATE_DISKS: ["vda"],
+            libvirt.VIR_MIGRATE_PARAM_BANDWIDTH: bandwidth,
         }
         flags |= libvirt.VIR_MIGRATE_NON_SHARED_INC | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
         domain.migrateToURI3(f"qemu+tcp://{address}/system", parameters, flags)
@@ -238,6 +239,8 @@ def main() -> None:
         __doc__,
         Option("rounds", 20, 2, "migrations of each kind"),
         Option("port", False, False, "the guest has a port with security groups"),
+        Option("written", 0, 0, "MiB of its memory that the guest has written"),
+        Option("bandwidth", 0, 0, "MiB/s of the network between the hosts; 0: as fast as the loopback is"),
     )
     image = subprocess.run([ROOT / "tools" / "build-guest"], check=True, capture_output=True, text=True).stdout.strip()
     EVENT_LOOP.run()
@@ -247,14 +250,23 @@ def main() -> None:
         RabbitMQ() as rabbit,
         PostgreSQL() as database,
         tempfile.TemporaryDirectory(prefix="minova-live-") as folder,
-        moving_cloud(Path(folder), rabbit.fresh_url(), database.fresh_url(), Path(image), defaults=USUAL) as cloud,
+        moving_cloud(
+            Path(folder),
+            rabbit.fresh_url(),
+            database.fresh_url(),
+            Path(image),
+            defaults=USUAL,
+            libvirt_options={"live_migration_bandwidth": options.bandwidth},
+        ) as cloud,
     ):
-        guest = cloud.boot(network="lan" if options.port else "none")
+        # A file in memory has half of it at most.
+        cloud.cli("flavor", "create", "filled", "--ram", str(128 + 2 * options.written), "--disk", "1", "--vcpus", "1")
+        guest = cloud.boot(network="lan" if options.port else "none", flavor="filled", written=options.written)
         by_minova(cloud, guest)  # both hosts have the image then
         life = guest.lives()[-1]
         while len(minova) < options.rounds:
             minova += [by_minova(cloud, guest) for _ in range(2)]
-            alone += by_libvirt(cloud, guest)
+            alone += by_libvirt(cloud, guest, options.bandwidth)
         guest.require_counting_on(life)
     print(f"load {os.getloadavg()[0]:.1f}")
     tell("in all", [each.seconds for each in minova], [each.seconds for each in alone])

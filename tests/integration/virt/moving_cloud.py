@@ -110,10 +110,12 @@ class MovingCloud:
         image: str = "guest",
         host: str = "",
         network: str = "lan",
+        written: int = 0,
     ) -> "MovingGuest":
-        """Returns the guest once it counts."""
+        """Returns the guest once it counts. `written`: MiB of its memory that it has written before."""
         script = self.deployment.folder / "guest.sh"
-        script.write_text(GUEST)
+        first, others = GUEST.split("\n", 1)
+        script.write_text(f"{first}\nhead -c {written << 20} /dev/urandom >/tmp/filled\n{others}")
         words = ("--flavor", flavor, "--image", image, "--config-drive", "--user-data", str(script))
         nets = {"none": ("--nic", "none"), "lan": ("--network", "lan", "--security-group", "some")}
         net = nets.get(network, ("--port", network))
