@@ -200,7 +200,8 @@ def test_it_stops_soon_and_whole_although_libvirt_hangs(real: Standalone, libvir
 
 
 def _is_of(process: psutil.Process, standalone: Standalone) -> bool:
-    return bool(process.info["cmdline"][1:] == standalone.command())
+    # None: a process that has just ended.
+    return bool((process.info["cmdline"] or ())[1:] == standalone.command())
 
 
 def running(libvirtd: Libvirtd) -> list[str]:
