@@ -254,7 +254,9 @@ def _add_unexpected(subparsers: "argparse._SubParsersAction[Any]") -> None:
     command.add_argument(
         "--take-from",
         metavar="HOST",
-        help="adopt the guest although the server is on this other host by its row or task; its guest there is given up",
+        action="append",
+        default=[],
+        help="adopt the guest although the server is on this other host by its row or task; its guest there is given up; may be repeated",
     )
     command.set_defaults(work=_in_module("commands.unexpected", "adopt"))
     text = "Let the hosts remove a guest with its disks, or the image stores the bytes of an image. Changes nothing without --apply."

@@ -8,8 +8,11 @@ from sqlalchemy.orm import Session
 from minova.cmd.commands import recovery
 from minova.conductor.unexpected.adoption import Adoption
 from minova.conductor.unexpected.listing import UnexpectedItem, now
+from minova.conductor.unexpected.removal import remove
 from minova.db.models import Instance, Task
 from minova.db.recovery import unexpected
+from minova.objects.servers.states import PowerState
+from minova.objects.unexpected.removal_rules import DomainVerdict
 from tests.faults.cloud import Cloud
 
 
@@ -19,11 +22,12 @@ def have_reported(cloud: Cloud) -> bool:
 
 def recover(cloud: Cloud) -> None:
     """As `minova-manage recovery --apply`, once all hosts have reported. Servers whose snapshots or catalogue are lost are adopted
-    by themselves before, as by `minova-manage unexpected adopt`.
+    by themselves before, as by `minova-manage unexpected adopt`. Of a server that several hosts report, the last guest is adopted.
     """
     conf = cloud.conf("conductor1")
     by_itself = [thing for thing in recovery.find(cloud.db, conf).things if thing.kind == "guest" and thing.doubts]
-    for thing in by_itself:
+    last = {thing.id: thing for thing in sorted(by_itself, key=lambda thing: thing.attempt or 0)}
+    for thing in last.values():
         cloud.db.run(partial(adopt, cloud, thing))
     findings = recovery.find(cloud.db, conf)
     assert findings.silent == {}, findings.silent
@@ -35,8 +39,32 @@ def recover(cloud: Cloud) -> None:
 
 def adopt(cloud: Cloud, one: UnexpectedItem, session: Session) -> None:
     (guest,) = (guest for guest in unexpected.guests(session, one.id) if guest.host == one.where)
-    host = session.scalar(select(Instance.host).where(Instance.uuid == one.id))
-    Adoption().adopt(session, guest, now(), cloud.db.now(), take_from=host)
+    hosts = [
+        session.scalar(select(Instance.host).where(Instance.uuid == one.id)),
+        session.scalar(select(Task.host).where(Task.instance_uuid == one.id)),
+    ]
+    Adoption().adopt(session, guest, now(), cloud.db.now(), take_from=[*filter(None, hosts)])
+
+
+def remove_given_up(cloud: Cloud) -> bool:
+    """As `minova-manage unexpected remove`: copies that are off, of servers whose later guests were adopted from other hosts. Returns
+    whether there were any.
+    """
+
+    def work(session: Session) -> bool:
+        attempts = {row.uuid: row.attempt for row in session.execute(select(Instance.uuid, Instance.attempt))}
+        off = PowerState.SHUTDOWN.name.lower()
+        given_up = [
+            thing
+            for thing in recovery.find(cloud.db).things
+            if (thing.reason, thing.power_state) == (DomainVerdict.MISPLACED.value, off)
+            and (thing.attempt or 0) < attempts[thing.id]
+        ]
+        for thing in given_up:
+            remove(session, thing.id, thing.where, now())
+        return bool(given_up)
+
+    return cloud.db.run(work)
 
 
 def in_transit(cloud: Cloud) -> set[tuple[str, str]]:

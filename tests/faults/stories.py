@@ -21,7 +21,7 @@ from minova.db.models import Instance, Migration, Service, Task
 from minova.objects.servers.states import PowerState
 from tests.faults.cloud import Cloud
 from tests.faults.mover import PROMPT
-from tests.faults.restores import have_reported, in_transit, recover
+from tests.faults.restores import have_reported, in_transit, recover, remove_given_up
 from tests.faults.storms import DOUBLE
 from tests.faults.test_crash_table import unfinished
 from tests.faults.test_evacuation import power_back, power_cut
@@ -33,6 +33,8 @@ FLAVORS = {"small": (1, 256), "large": (2, 512)}
 HOSTS = 3
 # Acts of a story, and seconds from one to the next.
 ACTS, PAUSES = 12, (0.1, 12.0)
+# Seconds within which each host reports its guests.
+REPORTS = 70.0
 # Seconds until all work has ended that nothing disturbs any more.
 QUIET = 400.0
 # The API accepts it, or refuses it for a reason that the caller can see. 503: its request was delivered twice and is executed already.
@@ -244,6 +246,11 @@ class Story:
                 break
         # A second delivery of an old message may still come; the next audit corrects what it has changed.
         self.world.run(LATE)
+        if self.counts["restore 0xx"]:
+            # Hosts report their guests once a minute, and are told with the next report what to remove.
+            self.world.run(REPORTS)
+            if remove_given_up(self.cloud):
+                self.world.run(REPORTS)
         # Right without an audit. What a given-up move has claimed is counted until the next one.
         self.miscounted = [violation for violation in self.cloud.violations() if "running_vms" in violation]
         self.audit()

@@ -15,9 +15,10 @@ from minova.db import quotas
 from minova.db.recovery import unexpected
 from minova.objects.servers.states import PowerState
 from minova.placement.audit import gather
+from minova.placement.audit.judge import FindingKind
 from tests.faults.cloud import LARGER
 from tests.faults.mover import Mover
-from tests.faults.restores import recover
+from tests.faults.restores import recover, remove_given_up
 from tests.faults.test_bug_moves import message, other
 
 pytestmark = pytest.mark.timeout(300)
@@ -287,3 +288,33 @@ def test_the_last_copy_of_a_server_is_not_removed_by_a_word(mover: Mover) -> Non
     mover.world.run(150.0)
     with pytest.raises(errors.Conflict, match="may be the last copy"):
         mover.cloud.db.run(lambda session: remove(session, mover.uuid, stray, now()))
+
+
+def test_source_of_a_lost_move_keeps_its_copy_until_an_operator_removes_it(mover: Mover) -> None:
+    destination = other(mover)
+    restore_after(mover, lambda: mover.do("migrate"))
+    recover(mover.cloud)
+    mover.world.run(120.0)
+    assert mover.state == ("active", None, destination)
+    assert mover.domains() == {mover.source: OFF, destination: RUNNING}
+    with mover.cloud.db.read() as session:
+        assert [finding.kind for finding in gather.findings(session)] == [FindingKind.MISPLACED_GUEST]
+    assert remove_given_up(mover.cloud)
+    mover.world.run(150.0)
+    assert mover.domains() == {destination: RUNNING}
+    assert {*mover.holders()} == {"instance"}
+    assert mover.cloud.violations() == []
+
+
+@pytest.mark.nightly("the test above, while a move of before goes back")
+def test_last_of_two_guests_that_are_newer_than_their_row_is_adopted(mover: Mover) -> None:
+    destination = moved(mover)
+    mover.ask("revert_resize")
+    restore_after(mover, lambda: None, lambda: mover.do("migrate"))
+    adopt_all(mover)
+    assert mover.state == ("active", None, destination)
+    assert mover.domains() == {mover.source: OFF, destination: RUNNING}
+    mover.do("reboot_hard")
+    mover.world.run(200.0)
+    assert mover.domains() == {destination: RUNNING}
+    mover.require_sound()

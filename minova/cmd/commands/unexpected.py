@@ -1,6 +1,6 @@
 """`minova-manage unexpected`: guests and images that the database does not know, or that are newer than their rows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -51,7 +51,7 @@ def list_unexpected(conf: cfg.ConfigOpts) -> bool:
 def adopt(conf: cfg.ConfigOpts) -> None:
     """Adopts a guest or an image, or says what it would do. Raises NotFound or Conflict."""
     take_from = conf.command.take_from
-    if take_from is not None and (conf.command.on_host is None or len(conf.command.uuids) > 1):
+    if take_from and (conf.command.on_host is None or len(conf.command.uuids) > 1):
         raise errors.Conflict("--take-from is for one guest on one --host.")
     _apply(conf, partial(_adopt, take_from=take_from), "adopted")
 
@@ -94,7 +94,7 @@ def _run(db: Database, work: Any, uuid: str, host: str | None, *, apply: bool) -
         return
 
 
-def _adopt(session: Session, db: Database, uuid: str, host: str | None, *, take_from: str | None) -> None:
+def _adopt(session: Session, db: Database, uuid: str, host: str | None, *, take_from: Collection[str]) -> None:
     guests = [guest for guest in unexpected.guests(session, uuid) if host in {None, guest.host}]
     if len(guests) > 1:
         raise errors.Conflict(

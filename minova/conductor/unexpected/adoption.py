@@ -1,5 +1,6 @@
 """Makes the rows of a guest from the record that its host keeps: the database knows the guest again."""
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -39,14 +40,14 @@ class Adoption:
     """Adopts a guest on the decision of an operator, who has read its record. Everything happens in the transaction of the session."""
 
     def adopt(
-        self, session: Session, guest: UnexpectedGuest, at: datetime, now: Any, *, take_from: str | None = None
+        self, session: Session, guest: UnexpectedGuest, at: datetime, now: Any, *, take_from: Collection[str] = ()
     ) -> None:
         """Makes or corrects the rows: instance, request, interfaces, allocations, usage of quotas. A task of the
         instance ends.
 
         A guest that the source of a move lacks is not made: its move ends as confirmed.
 
-        `take_from`: the other host that may lose the instance, if a row or a task names it.
+        `take_from`: the other hosts that may lose the instance, if a row or a task names them.
 
         Raises Conflict if the rows cannot be made, or another host has the instance; then the transaction must be
         rolled back.
@@ -152,16 +153,18 @@ class Adoption:
 
 
 def _require_not_elsewhere(
-    session: Session, guest: UnexpectedGuest, row: instances.LockedInstance | None, take_from: str | None
+    session: Session, guest: UnexpectedGuest, row: instances.LockedInstance | None, take_from: Collection[str]
 ) -> None:
     """Raises Conflict if the instance lives on another host, or is worked on there. The word of this host alone takes
     nothing from another one.
     """
     working = session.scalar(select(Task.host).where(Task.instance_uuid == guest.uuid))
-    for host in {None if row is None else row.host, working} - {None, guest.host, take_from}:
+    others = sorted({host for host in (None if row is None else row.host, working) if host not in {None, guest.host}})
+    if set(others) - set(take_from):
+        take = " ".join(f"--take-from {host}" for host in others)
         raise errors.Conflict(
-            f"Server {guest.uuid} is on host {host} by its row or task. If its guest there is to be given up, run minova-manage "
-            f"unexpected adopt {guest.uuid} --host {guest.host} --take-from {host}"
+            f"Server {guest.uuid} is on host {' and host '.join(others)} by its row or task. If its guest there is to be given up, run "
+            f"minova-manage unexpected adopt {guest.uuid} --host {guest.host} {take}"
         )
 
 

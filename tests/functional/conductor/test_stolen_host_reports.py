@@ -44,7 +44,7 @@ def requested(harness: ConductorHarness, **more: Any) -> str:
     return uuid
 
 
-def adopt(harness: ConductorHarness, uuid: str, take_from: str | None = None) -> None:
+def adopt(harness: ConductorHarness, uuid: str, *take_from: str) -> None:
     worker = harness.conductor.worker
 
     def work(session: Any) -> None:
@@ -142,8 +142,22 @@ def test_a_living_server_stays_on_its_host(harness: ConductorHarness) -> None:
     with pytest.raises(errors.Conflict, match="--take-from a"):
         adopt(harness, uuid)
     assert harness.state(uuid) == "active/None on a"
-    adopt(harness, uuid, take_from="a")
+    adopt(harness, uuid, "a")
     assert (harness.state(uuid), harness.instance(uuid).attempt) == ("active/None on b", 999)
+
+
+def test_bug_guest_of_a_third_host_is_adopted_although_row_and_task_name_two_others(harness: ConductorHarness) -> None:
+    """`--take-from` took one of them, and the other one refused."""
+    uuid = harness.active("a")
+    harness.act(uuid, "stop")
+    with harness.db.write() as session:
+        session.execute(update(models.Instance).where(models.Instance.uuid == uuid).values(host="c"))
+    claim(harness, uuid, "b", attempt=999)
+    for one in ("a", "c"):
+        with pytest.raises(errors.Conflict, match="--take-from a --take-from c"):
+            adopt(harness, uuid, one)
+    adopt(harness, uuid, "a", "c")
+    assert harness.state(uuid) == "active/None on b"
 
 
 def test_another_host_does_not_keep_a_server_from_its_end(harness: ConductorHarness) -> None:
