@@ -110,6 +110,10 @@ _RESERVATION = re.compile(r"r-[0-9a-f]{16}")
 BATCH = 1000
 # The most instances with a matching address that a query names: fewer than SQLite's limit of variables.
 MAX_HAVING = 500
+# The first instances in the order of a listing, among which those with a matching address are sought one by one.
+FIRST = 2000
+# Of MariaDB's and SQLite's derived tables, too.
+NO_LIMIT = 2**31 - 1
 
 
 class RelatedRows(NamedTuple):
@@ -235,9 +239,9 @@ def instances(
     Raises LookupError if there is no such marker.
     """
     columns = keyset.columns_of(order, SORT_KEYS, Instance.id)
-    query = _ROWS.where(*_conditions(instance_filter))
+    query, conditions = _ROWS, _conditions(instance_filter)
     if instance_filter.availability_zone is not None:
-        query = query.where(availability_zones.shows_zone(session, instance_filter.availability_zone, default_zone))
+        conditions.append(availability_zones.shows_zone(session, instance_filter.availability_zone, default_zone))
     after: Sequence[Any] | None = None
     if marker is not None:
         last = session.execute(
@@ -246,17 +250,21 @@ def instances(
         if last is None or instance_filter.project_id not in (None, last.project_id):
             raise LookupError(marker)
         after = last[1:]
-    searches = []
-    for key, pattern in instance_filter.patterns:
-        having = _having(session, key, pattern)
-        if having is not None:
-            query = query.where(Instance.uuid.in_(having))
-        elif not _in_database(key, pattern):
-            searches.append((key, pattern))
+    by_address, many, searches = _split(session, instance_filter.patterns)
+    query = query.where(*conditions, *by_address)
     if searches:
-        return _searched(session, query, columns, after, searches, limit)
+        return _searched(
+            session,
+            query.where(*(Instance.uuid.in_(_with_ports(port_ids)) for port_ids in many)),
+            columns,
+            after,
+            searches,
+            limit,
+        )
     if after is not None:
         query = query.where(keyset.after(after, columns))
+    if many:
+        return _read_by_id(session, _first_of_many(session, query, columns, many, limit))
     return _read(session, keyset.ordered(query, columns).limit(limit))
 
 
@@ -268,18 +276,73 @@ def _in_database(key: str, pattern: Pattern) -> bool:
     return key in PATTERN_TEXTS and pattern.like is not None
 
 
-def _having(session: Session, key: str, pattern: Pattern) -> Any:
-    """Returns the instances with an address that matches: a list if they are few, else a query. None if no database can
-    search for the pattern.
+class _Patterns(NamedTuple):
+    """Patterns that `_conditions` leaves out. `many`: queries for the ports of instances, each of which names many. `searches`: those
+    that no database can run.
     """
-    if key not in _OF_VERSION or pattern.like is None:
-        return None
-    matches = IpAllocation.address.ilike(pattern.like, escape="\\")
-    ports = select(Port.instance_uuid).join(IpAllocation, IpAllocation.port_id == Port.id)
-    query = ports.where(Port.instance_uuid.is_not(None), _OF_VERSION[key], matches)
-    few = list(session.scalars(query.limit(MAX_HAVING + 1)))
+
+    conditions: list[ColumnElement[bool]]
+    many: list[Select[Any]]
+    searches: list[tuple[str, Pattern]]
+
+
+def _split(session: Session, patterns: Sequence[tuple[str, Pattern]]) -> _Patterns:
+    split = _Patterns([], [], [])
+    for key, pattern in patterns:
+        if _in_database(key, pattern):
+            continue
+        needed = pattern.needed if key in _OF_VERSION else None
+        having = None if needed is None else _having(session, key, needed)
+        if isinstance(having, list):
+            split.conditions.append(Instance.uuid.in_(having))
+        if having is None or pattern.like is None:
+            split.searches.append((key, pattern))
+        elif isinstance(having, Select):
+            split.many.append(having)
+    return split
+
+
+def _having(session: Session, key: str, like: str) -> list[str] | Select[Any]:
+    """Returns the instances with an address that is like this; a query for their ports if they are many."""
+    # The case matters for letters alone, and costs more than all the rest of a comparison.
+    has_letters = any(letter.isalpha() for letter in like)
+    matches = (IpAllocation.address.ilike if has_letters else IpAllocation.address.like)(like, escape="\\")
+    port_ids = select(IpAllocation.port_id).where(_OF_VERSION[key], matches)
     # Databases do not know how many addresses match a pattern, and read all instances to find one.
-    return few if len(few) <= MAX_HAVING else query
+    few = session.scalars(port_ids.limit(MAX_HAVING + 1)).all()
+    return list(session.scalars(_with_ports(few))) if len(few) <= MAX_HAVING else port_ids
+
+
+def _with_ports(port_ids: Sequence[int] | Select[Any]) -> Select[Any]:
+    return select(Port.instance_uuid).where(Port.instance_uuid.is_not(None), Port.id.in_(port_ids))
+
+
+def _first_of_many(
+    session: Session, query: Select[Any], columns: keyset.Columns, many: Sequence[Select[Any]], limit: int
+) -> list[int]:
+    """Returns the ids of the first instances that have ports of each query of `many`.
+
+    Databases walk the instances in their order and look for the addresses of each, which takes seconds if the first that matches comes late.
+    So only the first are walked. If too few of these match, all that match are gathered and then sorted.
+    """
+    narrow = query.with_only_columns(Instance.id, Instance.uuid, *keyset.selected(columns))
+    first = keyset.ordered(narrow, columns).limit(FIRST).subquery()
+    walked = select(first.c.id).where(*(first.c.uuid.in_(_with_ports(port_ids)) for port_ids in many))
+    ids = session.scalars(keyset.ordered_as_selected(walked, columns, first).limit(limit)).all()
+    if len(ids) == limit:
+        return list(ids)
+    # A limit that is never reached keeps the database from walking them.
+    matching = narrow.where(*(Instance.uuid.in_(_with_ports(port_ids)) for port_ids in many)).limit(NO_LIMIT).subquery()
+    gathered = keyset.ordered_as_selected(select(matching.c.id), columns, matching)
+    return list(session.scalars(gathered.limit(limit)))
+
+
+def _read_by_id(session: Session, ids: Sequence[int]) -> list[InstanceRow]:
+    """In this order, without those that have gone."""
+    rows_by_id = {}
+    for some in chunked(ids):
+        rows_by_id.update({row.id: row for row in _read(session, _ROWS.where(Instance.id.in_(some)))})
+    return [rows_by_id[number] for number in ids if number in rows_by_id]
 
 
 def _searched(
@@ -308,10 +371,7 @@ def _searched(
         if len(rows) < BATCH:
             break
         after = rows[-1][first_sort_key:]
-    rows_by_id = {}
-    for some in chunked(ids[:limit]):
-        rows_by_id.update({row.id: row for row in _read(session, _ROWS.where(Instance.id.in_(some)))})
-    return [rows_by_id[number] for number in ids[:limit] if number in rows_by_id]
+    return _read_by_id(session, ids[:limit])
 
 
 def _finds(search: Callable[[str], Any], value: Any) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, false, or_
+from sqlalchemy import ColumnElement, FromClause, Select, and_, false, or_
 from sqlalchemy.orm import InstrumentedAttribute
 
 SortKey = InstrumentedAttribute[Any] | ColumnElement[Any]
@@ -34,6 +34,12 @@ def after(values: Sequence[Any], columns: Columns) -> ColumnElement[bool]:
         further.append(and_(*equal, column < value if descending else column > value))
         equal.append(column == value)
     return or_(false(), *further)
+
+
+def ordered_as_selected(query: Select[Any], columns: Columns, rows: FromClause) -> Select[Any]:
+    """As `ordered`, of rows that have what `selected` selects."""
+    sort_keys = [(rows.c[f"sort_{number}"], descending) for number, (_, descending) in enumerate(columns)]
+    return query.order_by(*(key.desc() if descending else key.asc() for key, descending in sort_keys))
 
 
 def selected(columns: Columns) -> list[ColumnElement[Any]]:

@@ -37,6 +37,11 @@ class Pattern(msgspec.Struct, frozen=True):
     text: str
     like: str | None
 
+    @property
+    def needed(self) -> str | None:
+        """A LIKE pattern that finds the same, and maybe more; None: there is none that would find less than everything."""
+        return _beginning(self.text) if self.like is None else self.like
+
     def search(self, value: str) -> bool:
         return self.searcher()(value) is not None
 
@@ -102,6 +107,34 @@ def like(pattern: str) -> str | None:
         result.append(_piece(token))
         at = token.end()
     return "".join([*result, "%"])
+
+
+def _beginning(pattern: str) -> str | None:
+    """The LIKE pattern for the beginning of an expression, up to its first group, class or repetition."""
+    start = "" if pattern.startswith("^") else "%"
+    pieces, at = list[str](), 0 if start else 1
+    while (token := _TOKEN.match(pattern, at)) is not None:
+        pieces.append(_piece(token))
+        at = token.end()
+    if pattern[at : at + 1] in {"*", "+", "?", "{"}:
+        pieces = pieces[:-1]
+    if not any(piece not in {"%", "_"} for piece in pieces) or _has_alternatives(pattern[at:]):
+        return None
+    return "".join([start, *pieces, "%"])
+
+
+def _has_alternatives(pattern: str) -> bool:
+    """Whether `|` may stand outside of a group: what precedes it is then not needed."""
+    if "|" not in pattern:
+        return False
+    if "[" in pattern or r"\Q" in pattern:
+        return True
+    depth = 0
+    for letter in re.sub(r"\\.", "", pattern):
+        depth += (letter == "(") - (letter == ")")
+        if letter == "|" and depth < 1:
+            return True
+    return False
 
 
 def _piece(token: Any) -> str:

@@ -32,6 +32,21 @@ FOUND = {
     r"\d{3}": ("n123", "n12"),
     "é|ü": ("Übung", "Ebung"),
 }
+# What every match is like, so that a database may leave out the rest.
+NEEDED = {
+    "a.c$": "%a_c",
+    r"^10\.0\.(1|2)\.": "10.0.%",
+    "ab+c": "%a%",
+    "^ab{2}": "a%",
+    "a[bc]": "%a%",
+    "(a|b)c": None,
+    "a|b+": None,
+    "^a(b|c)|d": None,
+    "a[|]b": None,
+    r"a(\Q(\E|b)": None,
+    r"a(b\)|c)+": "%a%",
+    r"a\(b+|c": None,
+}
 REFUSED = ["", "(a", "*", "a\\", r"(a)\1", "(?=x)", "(?<=a)b", "x{2000}", "[b-a]"]
 SLOW = ["(a+)+$", "(.*a){40}$", "(a?){100}a{100}", "(a|aa)+$", "(x+x+)+y", "([a-z]+)*[0-9]"]
 
@@ -46,6 +61,11 @@ def test_any_other_expression_is_run_by_re2(pattern: str, texts: tuple[str, str]
     parsed = parse("name", pattern)
     assert parsed == Pattern(pattern, None)
     assert [parsed.search(text) for text in texts] == [True, False]
+
+
+@pytest.mark.parametrize(("pattern", "expected"), NEEDED.items())
+def test_what_an_expression_begins_with_is_needed(pattern: str, expected: str | None) -> None:
+    assert parse("name", pattern).needed == expected
 
 
 @pytest.mark.parametrize("pattern", REFUSED)

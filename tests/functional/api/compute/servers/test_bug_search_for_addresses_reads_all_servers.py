@@ -1,6 +1,6 @@
 """The filter `ip` joined the addresses of every server: half a second with 200,000 servers."""
 
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 from sqlalchemy import insert, select
@@ -14,10 +14,10 @@ from tests.functional.scheduler.cloud import SEEN, add_instance, count_rows, fre
 SERVERS = 40
 
 
-@pytest.fixture
-def db(tmp_path: Path) -> Database:
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Database:
     """Server n of 40 has 10.7.0.n, and fd00::n."""
-    database = fresh(f"sqlite:///{tmp_path}/minova.sqlite")
+    database = fresh(f"sqlite:///{tmp_path_factory.mktemp('addresses')}/minova.sqlite")
     with database.write() as session:
         network_id = session.scalars(
             select(models.Network.id).where(models.Network.uuid == network_of(session).uuid)
@@ -45,36 +45,71 @@ def db(tmp_path: Path) -> Database:
     return database
 
 
-def found(db: Database, key: str, expression: str, project_id: str | None = None) -> list[str]:
+def found(
+    db: Database,
+    key: str,
+    expression: str,
+    project_id: str | None = None,
+    *,
+    order: Sequence[tuple[str, bool]] = (("created_at", False),),
+    marker: str | None = None,
+    limit: int = 100,
+) -> list[str]:
     instance_filter = instances.InstanceFilter(
         project_id=project_id, patterns=((key, patterns.parse(key, expression)),)
     )
     with db.read() as session:
-        return [
-            row.uuid
-            for row in instances.instances(session, instance_filter, [("created_at", False)], None, 100, "nova")
-        ]
+        listed = instances.instances(session, instance_filter, order, marker, limit, "nova")
+    return [row.uuid for row in listed]
 
 
-@pytest.mark.parametrize("many", [False, True])
+# (the most that are named, how many are walked)
+WAYS = {"named": (500, 2000), "walked": (0, 2000), "gathered": (0, 4)}
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     ("key", "expression", "numbers"),
     [
         ("ip", "^10.7.0.7$", [7]),
         ("ip", "10.7.0.3", [3, *range(30, 40)]),
         ("ip", "7.0.1[12]", [11, 12]),
+        ("ip", "^10[.]7[.]0[.]1[12]$", [11, 12]),
+        ("ip", r"^10\.7\.0\.(3|5)$", [3, 5]),
+        ("ip", "^$", []),
         ("ip", "fd00", []),
         ("ip6", "FD00::5$", [5]),
         ("ip6", "10.7", []),
     ],
 )
-def test_both_ways_to_search_find_the_same(
-    db: Database, monkeypatch: pytest.MonkeyPatch, many: bool, key: str, expression: str, numbers: list[int]
+def test_all_ways_to_search_find_the_same(
+    db: Database, monkeypatch: pytest.MonkeyPatch, way: str, key: str, expression: str, numbers: list[int]
 ) -> None:
-    """By the list of those that match, and by a query where they are many."""
-    monkeypatch.setattr(instances, "MAX_HAVING", 0 if many else 500)
+    """Few that match are named in the query. Of many, the first are walked, or all are gathered."""
+    most, first = WAYS[way]
+    monkeypatch.setattr(instances, "MAX_HAVING", most)
+    monkeypatch.setattr(instances, "FIRST", first)
     assert found(db, key, expression) == [named(f"s{number}") for number in numbers]
     assert found(db, key, expression, "another project") == []
+
+
+@pytest.mark.parametrize("expression", ["7.0.3", "7[.]0[.]3"])
+@pytest.mark.parametrize("key", ["created_at", "display_name", "task_state", "availability_zone"])
+@pytest.mark.parametrize("descending", [False, True])
+def test_pages_of_many_are_in_the_order_of_few(
+    db: Database, monkeypatch: pytest.MonkeyPatch, expression: str, key: str, descending: bool
+) -> None:
+    order = [(key, descending)]
+    expected = found(db, "ip", expression, order=order)
+    assert len(expected) == 11
+    for most, first in WAYS.values():
+        monkeypatch.setattr(instances, "MAX_HAVING", most)
+        monkeypatch.setattr(instances, "FIRST", first)
+        pages, marker = list[str](), None
+        while page := found(db, "ip", expression, order=order, marker=marker, limit=4):
+            pages += page
+            marker = page[-1]
+        assert pages == expected
 
 
 def test_one_address_is_found_without_reading_all_servers(db: Database) -> None:
