@@ -179,6 +179,7 @@ class ColdPhases:
         with tracker.move_claim(ctx, move.instance, move.migration, move.limits):
             if _is_local(move.migration):
                 return PhaseResult()
+            require_none_runs(self._driver, move.instance.uuid)
             withheld = self._images.fetch(ctx, move.instance, check)
             for error in withheld.values():
                 LOG.warning("The source must serve the image of instance %s, too: %s", move.instance.uuid, error)
@@ -367,6 +368,14 @@ class ColdPhases:
 
     def _result(self, instance_uuid: str) -> PhaseResult:
         return PhaseResult(power_state=self._driver.power_state(instance_uuid))
+
+
+def require_none_runs(driver: ComputeDriver, instance_uuid: str) -> None:
+    """Raises GuestStateUnexpected if a guest of the instance runs at the destination before its move has begun: a restored database, or
+    an operator, has taken the instance from it. The disks that are to come would replace its own.
+    """
+    if driver.power_state(instance_uuid) in ON:
+        raise errors.GuestStateUnexpected(f"Another guest of instance {instance_uuid} runs here")
 
 
 # What a migration is once its source has removed its copy.
