@@ -5,6 +5,8 @@ of any type: text that a database refuses, numbers that no column or float holds
 """
 
 import math
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 # Far above the largest real message: marks of 10,000 guests are 130,000 values.
@@ -21,33 +23,35 @@ MAX_FLOAT = 1e24
 
 def fault_of(arguments: Any) -> str | None:
     """Returns why these plain values are not accepted; None if they are. Does not recurse, because they may be nested deeply."""
-    waiting: list[tuple[Any, int]] = [(arguments, 0)]
-    value_count = characters = 0
+    waiting: list[tuple[Iterable[Any], int]] = [((arguments,), 0)]
+    value_count, characters = 1, 0
     while waiting:
-        value, depth = waiting.pop()
-        value_count += 1
-        fault = _fault(value)
-        if isinstance(value, str):
-            characters += len(value)
-            if fault is None and characters > MAX_ALL_TEXT:
-                fault = f"it has texts of more than {MAX_ALL_TEXT} characters together"
-        if fault is None and isinstance(value, dict | list | tuple):
-            if depth >= MAX_DEPTH:
-                fault = f"it is nested deeper than {MAX_DEPTH} levels"
-            elif len(value) + len(waiting) + value_count > MAX_VALUES:
-                fault = f"it has more than {MAX_VALUES} values"
-            elif isinstance(value, dict):
-                waiting += ((part, depth + 1) for pair in value.items() for part in pair)
+        parts, depth = waiting.pop()
+        for value in parts:
+            if isinstance(value, str):
+                fault = _fault_of_text(value)
+                characters += len(value)
+                if fault is None and characters > MAX_ALL_TEXT:
+                    fault = f"it has texts of more than {MAX_ALL_TEXT} characters together"
+            elif isinstance(value, dict | list | tuple):
+                is_dict = isinstance(value, dict)
+                value_count += 2 * len(value) if is_dict else len(value)
+                fault = _fault_of_size(depth, value_count)
+                waiting.append((chain.from_iterable(value.items()) if is_dict else value, depth + 1))
             else:
-                waiting += ((part, depth + 1) for part in value)
-        if fault is not None:
-            return fault
+                fault = _fault_of_number(value)
+            if fault is not None:
+                return fault
     return None
 
 
-def _fault(value: Any) -> str | None:
-    if isinstance(value, str):
-        return _fault_of_text(value)
+def _fault_of_size(depth: int, value_count: int) -> str | None:
+    if depth >= MAX_DEPTH:
+        return f"it is nested deeper than {MAX_DEPTH} levels"
+    return f"it has more than {MAX_VALUES} values" if value_count > MAX_VALUES else None
+
+
+def _fault_of_number(value: Any) -> str | None:
     if isinstance(value, int):
         return None if -MAX_INT <= value <= MAX_INT else "it has a number of more than 64 bits"
     if isinstance(value, float):

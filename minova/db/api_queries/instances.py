@@ -12,6 +12,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from minova.db.api_queries import availability_zones, keyset
 from minova.db.api_queries.patterns import Pattern
 from minova.db.models import (
+    AggregateHost,
     DiagnosisRow,
     Instance,
     InstanceAction,
@@ -125,6 +126,7 @@ class RelatedRows(NamedTuple):
     neutron_ports: bool = True
     tags: bool = True
     groups: bool = True
+    aggregates: bool = True
 
 
 class InstanceRow(NamedTuple):
@@ -176,9 +178,12 @@ class InstanceRow(NamedTuple):
 # Built once: every GET of a server runs them.
 _COLUMNS = tuple(getattr(Instance, name) for name in InstanceRow._fields if name != "related")
 # In the order of `RelatedRows`.
-_RELATED = tuple(
-    exists().where(model.instance_uuid == Instance.uuid)
-    for model in (Port, NeutronPort, InstanceTag, InstanceGroupMember)
+_RELATED = (
+    *(
+        exists().where(model.instance_uuid == Instance.uuid)
+        for model in (Port, NeutronPort, InstanceTag, InstanceGroupMember)
+    ),
+    exists().where(AggregateHost.host == Instance.host),
 )
 _ROWS = select(*_COLUMNS)
 _ONE = select(*_COLUMNS, *_RELATED).where(Instance.uuid == bindparam("b_uuid"))

@@ -271,7 +271,7 @@ def _views(
     """
     faults = instances.last_faults(session, [row.uuid for row in rows if shows_fault(row)])
     hosts = {row.host for row in rows if row.host is not None}
-    zones = availability_zones.by_host(session, hosts)
+    zones = availability_zones.by_host(session, {row.host for row in rows if row.host and row.related.aggregates})
     default = api.conf.scheduler.default_availability_zone
     interfaces = vifs.of_instances(
         session,

@@ -2,12 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import event, update
 
-from minova.db.models import Instance
+from minova.db.models import Aggregate, AggregateHost, Instance
 from tests.functional.api.conftest import Cloud, at
+
+AT = datetime(2026, 1, 1)
+NIL = "00000000-0000-0000-0000-000000000000"
 
 
 @contextmanager
@@ -33,10 +37,19 @@ def test_a_server_without_ports_tags_and_group_costs_one_statement(stocked: Clou
     assert len(statements) == 1
 
 
-def test_a_server_on_a_host_costs_its_zone_and_the_services_too(stocked: Cloud) -> None:
+def test_a_server_on_a_host_costs_the_services_too_and_the_zone_only_in_an_aggregate(stocked: Cloud) -> None:
     server = stocked.make_server()
-    with stocked.db.write() as session:
-        session.execute(update(Instance).values(host="h1", node="h1"))
-    with selects(stocked) as statements:
-        stocked.get(f"/v2.1/servers/{server['id']}", **at("2.96"))
-    assert len(statements) == 3
+    counts, zones = [], []
+    for metadata in (None, {"availability_zone": "north"}):
+        with stocked.db.write() as session:
+            session.execute(update(Instance).values(host="h1", node="h1"))
+            if metadata is not None:
+                session.add(Aggregate(id=1, uuid=NIL, name="n", created_at=AT, metadata_=metadata))
+                session.flush()
+                session.add(AggregateHost(aggregate_id=1, host="h1"))
+        with selects(stocked) as statements:
+            answer = stocked.get(f"/v2.1/servers/{server['id']}", **at("2.96"))
+        counts.append(len(statements))
+        zones.append(answer["server"]["OS-EXT-AZ:availability_zone"])
+    assert counts == [2, 3]
+    assert zones == ["nova", "north"]
