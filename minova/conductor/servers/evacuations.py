@@ -7,16 +7,17 @@ failed     error: the server is as it was, on its source
 cleaned    completed: the source has removed what it had
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
 from minova.db.models import Task
 from minova.db.servers import actions, migrations, request_specs, state_changes
 from minova.db.servers.instances import LockedInstance
+from minova.db.servers.tasks import EndedBuild
 from minova.objects.requests.request_spec import Selection
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.migration import Hold, Migration
@@ -54,14 +55,12 @@ def claimed(session: Session, rows: Iterable[Instance], at: datetime, now: Colum
 
 
 def arrived(
-    session: Session, instance_uuids: Iterable[str], at: datetime, now: ColumnElement[float], *, rebuilt: Iterable[str]
+    session: Session, builds: Sequence[EndedBuild], at: datetime, now: ColumnElement[float], *, rebuilt: Iterable[str]
 ) -> None:
-    """Ends the evacuations of those of these instances that are evacuated and active now. `rebuilt`: those whose disks
-    were made anew. Call it before their tasks are removed.
+    """Ends the evacuations that these builds were. `rebuilt`: the instances whose disks were made anew. Call it before their
+    actions end.
     """
-    moving, lost = migrations.lock_evacuations(session, instance_uuids), {*rebuilt}
-    if not moving:
-        return
+    moving, lost = migrations.lock_evacuations(session, [build.instance_uuid for build in builds]), {*rebuilt}
     for uuid, migration in moving.items():
         # Earlier moves may have left the last copy of what the disks had.
         migrations.change_holds(session, [uuid], Hold.LAST if uuid in lost else Hold.NONE, at, now)
@@ -70,11 +69,10 @@ def arrived(
         if migration.new_vm_state is VmState.STOPPED:
             active, stopped = (VmState.ACTIVE, None), (VmState.STOPPED, None)
             state_changes.transition(session, [uuid], [active], stopped, updated_at=at)
-    model = Task
-    query = select(model.instance_uuid, model.reservation_id, model.action_id)
-    tasks = session.execute(query.where(model.instance_uuid.in_(sorted(moving)))).all()
-    request_specs.remove(session, [task.reservation_id for task in tasks])
-    noted = [task.action_id for task in tasks if task.instance_uuid in lost and task.action_id is not None]
+    ended = [build for build in builds if build.instance_uuid in moving]
+    if ended:
+        request_specs.remove(session, [build.reservation_id for build in ended])
+    noted = [build.action_id for build in ended if build.instance_uuid in lost and build.action_id is not None]
     if noted:
         actions.add_details(session, noted, LOST)
 

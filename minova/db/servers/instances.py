@@ -37,7 +37,7 @@ from minova.db.sql import chunked, in_list
 from minova.objects.network.vif import Vif
 from minova.objects.requests.request_spec import RequestSpec
 from minova.objects.servers import instance as objects
-from minova.objects.servers.migration import ENDED, MigrationType
+from minova.objects.servers.migration import ENDED
 from minova.objects.servers.states import (
     EVACUABLE,
     EVACUATION_STEPS,
@@ -146,16 +146,6 @@ _LOCK_WHOLE = (
     .where(in_list(_TABLE.c.uuid))
     .order_by(_TABLE.c.uuid)
     .with_for_update()
-)
-_IS_EVACUATED = exists().where(
-    Migration.instance_uuid == _TABLE.c.uuid,
-    Migration.migration_type == MigrationType.EVACUATION,
-    Migration.status.not_in(sorted(ENDED)),
-)
-_RETURNING = (
-    select(_TABLE.c.uuid, _TABLE.c.shelved_image_id, Task.reservation_id, _IS_EVACUATED.label("evacuated"))
-    .join(Task, Task.instance_uuid == _TABLE.c.uuid)
-    .where(in_list(_TABLE.c.uuid), or_(_TABLE.c.shelved_image_id.is_not(None), _IS_EVACUATED))
 )
 _BEGIN_ATTEMPT = (
     update(_TABLE)
@@ -322,25 +312,6 @@ def set_power_states(session: Session, host: str, states: Mapping[str, int], at:
                 Instance.power_state != state,
             )
             session.connection().execute(statement.values(power_state=state, updated_at=at))
-
-
-class ReturningServer(NamedTuple):
-    """A server that is built again. `image_id`: of a server that is unshelved. `reservation_id`: its task's. `evacuated`: whether
-    it is built on another host than the one that is down.
-    """
-
-    uuid: str
-    image_id: str | None
-    reservation_id: str
-    evacuated: bool
-
-
-def returning(session: Session, uuids: Iterable[str]) -> list[ReturningServer]:
-    """Returns those of these instances that were servers before their build: they are being unshelved or evacuated."""
-    rows: list[Any] = []
-    for chunk in chunked(sorted(uuids)):
-        rows += session.connection().execute(_RETURNING, {"some": chunk})
-    return [ReturningServer(*row) for row in rows]
 
 
 def shelved_before(session: Session, before: ColumnElement[float]) -> list[str]:

@@ -9,8 +9,9 @@ from sqlalchemy.orm import Session
 from sqlalchemy.orm.attributes import set_committed_value
 
 from minova.db.clock import for_insert, later
-from minova.db.models import Instance, Task, TaskStep, Worker
+from minova.db.models import Instance, Migration, Task, TaskStep, Worker
 from minova.db.sql import chunked, in_list
+from minova.objects.servers.migration import ENDED, MigrationType
 
 # Built once: every audit of every node runs them.
 _BUILDS_ON_HOST = select(Task).where(
@@ -22,6 +23,28 @@ _UNTIL_REPORTED = (TaskStep.DELETE, TaskStep.ACTION, TaskStep.MOVE)
 _TASKS: Any = Task.__table__
 _WORKERS: Any = Worker.__table__
 _REMOVE = delete(_TASKS).where(in_list(_TASKS.c.instance_uuid)).returning(_TASKS.c.action_id)
+# In the order of `EndedBuild`.
+_OF_BUILD = (
+    _TASKS.c.instance_uuid,
+    _TASKS.c.reservation_id,
+    _TASKS.c.action_id,
+    select(Instance.shelved_image_id)
+    .where(Instance.uuid == _TASKS.c.instance_uuid)
+    .correlate(_TASKS)
+    .scalar_subquery()
+    .label("image_id"),
+    select(Migration.id)
+    .where(
+        Migration.instance_uuid == _TASKS.c.instance_uuid,
+        Migration.migration_type == MigrationType.EVACUATION,
+        Migration.status.not_in(sorted(ENDED)),
+    )
+    .correlate(_TASKS)
+    .exists()
+    .label("evacuated"),
+)
+_BUILDS: Any = select(*_OF_BUILD).where(in_list(_TASKS.c.instance_uuid))
+_END_BUILDS = delete(_TASKS).where(in_list(_TASKS.c.instance_uuid)).returning(*_OF_BUILD)
 # Every conductor runs these every few seconds, and renews its lease.
 _COUNT_BY_STEP = select(Task.step, func.count()).where(Task.worker_id == bindparam("b_worker")).group_by(Task.step)
 # Overwrites what the session may have read before the lock.
@@ -135,6 +158,33 @@ def remove(session: Session, instance_uuids: Collection[str]) -> list[int]:
             action_ids += connection.scalars(select(Task.action_id).where(Task.instance_uuid.in_(chunk)))
             connection.execute(delete(_TASKS).where(_TASKS.c.instance_uuid.in_(chunk)))
     return [action_id for action_id in action_ids if action_id is not None]
+
+
+class EndedBuild(NamedTuple):
+    """A build whose task is removed.
+
+    `image_id`: of a server that was unshelved.
+    `evacuated`: whether it was built on another host than the one that is down.
+    """
+
+    instance_uuid: str
+    reservation_id: str
+    action_id: int | None
+    image_id: str | None
+    evacuated: bool
+
+
+def end_builds(session: Session, instance_uuids: Collection[str]) -> list[EndedBuild]:
+    """Removes the tasks of these locked instances, which are built. Returns what was built."""
+    rows: list[Any] = []
+    connection = session.connection()
+    for chunk in chunked(sorted(instance_uuids)):
+        if connection.dialect.delete_returning:
+            rows += connection.execute(_END_BUILDS, {"some": chunk})
+        else:
+            rows += connection.execute(_BUILDS, {"some": chunk})
+            connection.execute(delete(_TASKS).where(_TASKS.c.instance_uuid.in_(chunk)))
+    return [EndedBuild(*row) for row in rows]
 
 
 def due(session: Session, worker_id: str, now: ColumnElement[float], limit: int) -> Sequence[Task]:

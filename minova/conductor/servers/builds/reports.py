@@ -152,20 +152,19 @@ class BuildReports(BuildReportsApi):
             raise
         succeeded = [report.instance_uuid for report in reports if report.step is None]
         if succeeded:
-            returning = instances.returning(session, succeeded)
-            shelved_images = {server.uuid: server.image_id for server in returning if server.image_id is not None}
+            ended = tasks.end_builds(session, succeeded)
+            shelved_images = {build.instance_uuid: build.image_id for build in ended if build.image_id is not None}
             for uuid, image_id in shelved_images.items():
                 forget_shelved_image(session, uuid, image_id, at)
             if shelved_images:
                 guest_secrets.remove_tpm_states(session, [*shelved_images])
-                unshelved = [server.reservation_id for server in returning if server.uuid in shelved_images]
-                request_specs.remove(session, unshelved)
+                request_specs.remove(session, [build.reservation_id for build in ended if build.image_id is not None])
             rebuilt = [report.instance_uuid for report in reports if report.rebuilt]
             chosen = {report.instance_uuid: report.hardware for report in reports if report.hardware is not None}
             chosen_hardware.record(session, chosen, at)
-            evacuated = [server.uuid for server in returning if server.evacuated]
+            evacuated = [build for build in ended if build.evacuated]
             evacuations.arrived(session, evacuated, at, self._worker.now(), rebuilt=rebuilt)
-            actions.end(session, tasks.remove(session, succeeded), at)
+            actions.end(session, [build.action_id for build in ended if build.action_id is not None], at)
             self._write_nodes(session, [report for report in reports if report.step is None], at)
         return [report.step is None for report in reports]
 
