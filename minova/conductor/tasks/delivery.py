@@ -6,9 +6,10 @@ anything; where the first delivery was refused, the ID is written, too, because 
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, insert
+from sqlalchemy import ColumnElement, Insert, insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -18,6 +19,7 @@ from minova.db.models import ExecutedMessage
 from minova.log import Delivery, bound_delivery
 
 T = TypeVar("T")
+_EXECUTED: Any = ExecutedMessage.__table__
 
 
 def executed_once(
@@ -51,9 +53,16 @@ def executed_once(
     return answer
 
 
+# The database's clock is one expression, made once. Tests use a new expression for each moment.
+@lru_cache(16)
+def _insert(now: ColumnElement[float]) -> Insert:
+    """Built once: to build it takes longer than to run it, and most messages of hosts need it."""
+    return insert(_EXECUTED).values(executed_since=now)
+
+
 def _note(session: Session, delivery: Delivery, at: datetime, now: ColumnElement[float]) -> None:
-    row = {"id": delivery.message, "executed_at": at, "executed_since": for_insert(session, now)}
+    row = {"id": delivery.message, "executed_at": at}
     try:
-        session.connection().execute(insert(ExecutedMessage).values(row))
+        session.connection().execute(_insert(for_insert(session, now)), row)
     except IntegrityError:
         raise errors.ServiceUnavailable("This message has been executed before.") from None

@@ -10,7 +10,7 @@ from sqlalchemy import event, update
 from minova.db.models import Aggregate, AggregateHost, Instance
 from tests.functional.api.conftest import Cloud, at
 
-AT = datetime(2026, 1, 1)
+AT = datetime(2026, 1, 1)  # noqa: DTZ001  - as rows have it
 NIL = "00000000-0000-0000-0000-000000000000"
 
 
