@@ -34,10 +34,10 @@ def fault_of(arguments: Any) -> str | None:
                 if fault is None and characters > MAX_ALL_TEXT:
                     fault = f"it has texts of more than {MAX_ALL_TEXT} characters together"
             elif isinstance(value, dict | list | tuple):
-                is_dict = isinstance(value, dict)
-                value_count += 2 * len(value) if is_dict else len(value)
+                inner: Iterable[Any] = chain.from_iterable(value.items()) if isinstance(value, dict) else value
+                value_count += 2 * len(value) if isinstance(value, dict) else len(value)
                 fault = _fault_of_size(depth, value_count)
-                waiting.append((chain.from_iterable(value.items()) if is_dict else value, depth + 1))
+                waiting.append((inner, depth + 1))
             else:
                 fault = _fault_of_number(value)
             if fault is not None:
