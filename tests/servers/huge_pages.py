@@ -27,6 +27,22 @@ def huge_pages(count: int) -> Iterator[None]:
         _change(-count)
 
 
+@contextmanager
+def exclusive() -> Iterator[None]:
+    """For the start of a guest, which needs all of them: waits for what uses them by `shared`, and keeps it away."""
+    with TOTAL.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def shared() -> Iterator[None]:
+    """For a program that takes some for a moment if there are any: initdb of PostgreSQL does so."""
+    with TOTAL.open() as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        yield
+
+
 def _change(count: int) -> int:
     """How many there were. Other test runs of this machine change the same number."""
     try:

@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.servers import huge_pages
 from tests.servers.authority import Authority
 from tests.servers.private_server import PrivateServer, ServerError, program
 
@@ -26,7 +27,7 @@ SETTINGS = {
     "full_page_writes": "off",
     "shared_buffers": "32MB",
     "max_connections": "200",
-    # By default it takes the pages of 2 MiB that tests of guests have reserved.
+    # By default it takes the pages of 2 MiB that tests of guests have reserved. initdb has no such option.
     "huge_pages": "off",
 }
 
@@ -113,15 +114,16 @@ class PostgreSQL(PrivateServer):
         self._data.mkdir()
         if ordinary:
             shutil.chown(self._data, "postgres", "postgres")
-        result = subprocess.run(
-            [*ordinary, newest("initdb"), f"--pgdata={self._data}", "--username=postgres", "--auth=trust"]
-            + ["--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            stdin=subprocess.DEVNULL,
-            cwd="/",
-        )
+        with huge_pages.shared():
+            result = subprocess.run(
+                [*ordinary, newest("initdb"), f"--pgdata={self._data}", "--username=postgres", "--auth=trust"]
+                + ["--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions"],
+                capture_output=True,
+                text=True,
+                timeout=120,
+                stdin=subprocess.DEVNULL,
+                cwd="/",
+            )
         if result.returncode != 0:
             raise ServerError(f"initdb failed\n{result.stderr}")
 

@@ -14,7 +14,7 @@ from minova.objects.hosts.numa import InstanceNUMACell, InstanceNUMATopology
 from minova.objects.servers.instance import Instance
 from minova.virt.driver import ComputeDriver
 from tests.integration.virt.test_guest import instance, load, remove_all
-from tests.servers.huge_pages import huge_pages
+from tests.servers.huge_pages import exclusive, huge_pages
 from tests.servers.libvirtd import Libvirtd
 from tests.waiting import wait_for
 
@@ -55,7 +55,8 @@ def driver(tmp_path_factory: pytest.TempPathFactory, libvirt_uri: str) -> Iterat
 def guest(driver: ComputeDriver, guest_image: Path) -> Instance:
     new_instance = instance(flavor=FLAVOR, numa_topology=FITTED)
     driver.prepare(new_instance, driver.available_nodes()[0], 1, guest_image)
-    driver.power_on(new_instance)
+    with exclusive():
+        driver.power_on(new_instance)
     return new_instance
 
 
