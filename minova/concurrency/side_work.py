@@ -1,8 +1,12 @@
 """Pieces of one piece of work that run at the same time."""
 
+import logging
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+
+LOG = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -22,12 +26,14 @@ def beside(name: str, work: Callable[[], object]) -> Iterator[None]:
         yield
     finally:
         thread.join()
+        if failures and sys.exc_info()[0] is not None:
+            LOG.warning("Work beside (%s) failed, too: %s", name, failures[0])
     if failures:
         raise failures[0]
 
 
 def together(name: str, works: Sequence[Callable[[], object]]) -> None:
-    """Does all of them, each in a thread but the first, and waits for all. Raises the error of the first one that has failed."""
+    """Does all of them, each in a thread but the first, and waits for all. Raises the error of the first one in this order that has failed."""
     if not works:
         return
     if len(works) == 1:

@@ -82,9 +82,9 @@ def builds_of(
     specs_by_reservation = specs or request_specs.load(session, {task.reservation_id for task in by_uuid.values()})
     # The host gets their interfaces later, with the claim, and so up to date.
     unread = by_uuid.keys() - in_hand.keys()
-    instances_by_uuid = {uuid: in_hand[uuid] for uuid in sorted(by_uuid.keys() & in_hand.keys())}
-    if unread:
-        instances_by_uuid |= instances.by_uuids(session, unread, networks=False)
+    known_instances = {**in_hand, **(instances.by_uuids(session, unread, networks=False) if unread else {})}
+    # In the order of the tasks: the servers of one request reach their hosts in the order of their numbers.
+    instances_by_uuid = {uuid: known_instances[uuid] for uuid in by_uuid if uuid in known_instances}
     zones = zones_of_hosts(session) if any(instance.config_drive for instance in instances_by_uuid.values()) else {}
     messages = []
     for instance in instances_by_uuid.values():

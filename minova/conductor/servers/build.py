@@ -211,8 +211,8 @@ class BuildInstances:
     ) -> LockedTasks:
         own_tasks = {
             uuid: task
-            for uuid, task in locked_tasks.items()
-            if uuid in epochs
+            for uuid in epochs
+            if (task := locked_tasks.get(uuid)) is not None
             and (task.worker_id, task.epoch, task.step) == (self._worker.id, epochs[uuid], "schedule")
             and claim_number in (None, task.claim_number)
         }
