@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, Text, and_, bindparam, case, cast, exists, func, not_, select
+from sqlalchemy import ColumnElement, Select, Text, and_, bindparam, case, cast, exists, func, not_, or_, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from minova.db.api_queries import availability_zones, keyset
@@ -85,7 +85,7 @@ PATTERN_TEXTS: dict[str, InstrumentedAttribute[Any]] = {
 }
 
 
-# The addresses that each of these parameters searches.
+# The addresses that each of these parameters searches, in minova's own networks.
 _OF_VERSION = {"ip": IpAllocation.address.not_like("%:%"), "ip6": IpAllocation.address.like("%:%")}
 
 
@@ -106,6 +106,7 @@ PATTERN_VALUES: dict[str, Any] = {
     "launched_at": Instance.launched_at,
     "terminated_at": Instance.terminated_at,
 }
+_HELD_NEUTRON_PORTS = NeutronPort.released_at.is_(None), NeutronPort.vif.is_not(None)
 _RESERVATION = re.compile(r"r-[0-9a-f]{16}")
 # Rows that are read at a time for patterns that no database can run.
 BATCH = 1000
@@ -293,8 +294,15 @@ class _Patterns(NamedTuple):
 
 def _split(session: Session, patterns: Sequence[tuple[str, Pattern]]) -> _Patterns:
     split = _Patterns([], [], [])
+    of_addresses = any(key in _OF_VERSION for key, _ in patterns)
+    with_neutron = of_addresses and session.scalar(select(NeutronPort.id).limit(1)) is not None
     for key, pattern in patterns:
         if _in_database(key, pattern):
+            continue
+        if with_neutron and key in _OF_VERSION:
+            if pattern.needed is not None:
+                split.conditions.append(_may_have(key, pattern.needed))
+            split.searches.append((key, pattern))
             continue
         needed = pattern.needed if key in _OF_VERSION else None
         having = None if needed is None else _having(session, key, needed)
@@ -307,12 +315,25 @@ def _split(session: Session, patterns: Sequence[tuple[str, Pattern]]) -> _Patter
     return split
 
 
-def _having(session: Session, key: str, like: str) -> list[str] | Select[Any]:
-    """Returns the instances with an address that is like this; a query for their ports if they are many."""
+def _may_have(key: str, like: str) -> ColumnElement[bool]:
+    """Whether an instance has an address that is like this, or a port in Neutron with such a text."""
+    in_neutron = cast(NeutronPort.vif, Text).ilike(f"%{like}%", escape="\\")
+    return or_(
+        Instance.uuid.in_(_with_ports(_ports_with(key, like))),
+        Instance.uuid.in_(select(NeutronPort.instance_uuid).where(*_HELD_NEUTRON_PORTS, in_neutron)),
+    )
+
+
+def _ports_with(key: str, like: str) -> Select[Any]:
     # The case matters for letters alone, and costs more than all the rest of a comparison.
     has_letters = any(letter.isalpha() for letter in like)
     matches = (IpAllocation.address.ilike if has_letters else IpAllocation.address.like)(like, escape="\\")
-    port_ids = select(IpAllocation.port_id).where(_OF_VERSION[key], matches)
+    return select(IpAllocation.port_id).where(_OF_VERSION[key], matches)
+
+
+def _having(session: Session, key: str, like: str) -> list[str] | Select[Any]:
+    """Returns the instances with an address that is like this; a query for their ports if they are many."""
+    port_ids = _ports_with(key, like)
     # Databases do not know how many addresses match a pattern, and read all instances to find one.
     few = session.scalars(port_ids.limit(MAX_HAVING + 1)).all()
     return list(session.scalars(_with_ports(few))) if len(few) <= MAX_HAVING else port_ids
@@ -360,23 +381,42 @@ def _searched(
 ) -> list[InstanceRow]:
     """Reads only the columns that are searched and sorted by, until `limit` rows match. Then reads these rows whole."""
     searchable = PATTERN_TEXTS | PATTERN_VALUES
-    values = [searchable[key] for key, _ in searches]
+    keys = [key for key, _ in searches]
     searchers = [pattern.searcher() for _, pattern in searches]
-    narrow = keyset.ordered(query, columns).with_only_columns(Instance.id, *values, *keyset.selected(columns))
-    first_sort_key = 1 + len(values)
+    narrow = keyset.ordered(query, columns).with_only_columns(
+        Instance.id, Instance.uuid, *(searchable[key] for key in keys), *keyset.selected(columns)
+    )
+    first_sort_key = 2 + len(keys)
     ids: list[int] = []
     while len(ids) < limit:
         page = narrow if after is None else narrow.where(keyset.after(after, columns))
         rows = session.execute(page.limit(BATCH)).all()
+        of_neutron = _addresses_in_neutron(session, [row.uuid for row in rows]) if _OF_VERSION.keys() & {*keys} else {}
         ids += [
             row[0]
             for row in rows
-            if all(_finds(search, value) for search, value in zip(searchers, row[1:first_sort_key], strict=True))
+            if all(
+                _finds(search, value) or _finds(search, of_neutron.get((row.uuid, key)))
+                for key, search, value in zip(keys, searchers, row[2:first_sort_key], strict=True)
+            )
         ]
         if len(rows) < BATCH:
             break
         after = rows[-1][first_sort_key:]
     return _read_by_id(session, ids[:limit])
+
+
+def _addresses_in_neutron(session: Session, uuids: Collection[str]) -> dict[tuple[str, str], str]:
+    """Returns {(instance, key of _OF_VERSION): its addresses in Neutron}, as Neutron showed them last, joined into one text."""
+    query = select(NeutronPort.instance_uuid, NeutronPort.vif).where(*_HELD_NEUTRON_PORTS)
+    addresses_by_key: dict[tuple[str, str], list[str]] = {}
+    for chunk in chunked(sorted(uuids)):
+        for uuid, vif in session.execute(query.where(NeutronPort.instance_uuid.in_(chunk))):
+            for each in vif["addresses"]:
+                addresses_by_key.setdefault((uuid, "ip6" if ":" in each["ip_address"] else "ip"), []).append(
+                    each["ip_address"]
+                )
+    return {key: _BETWEEN.join(addresses) for key, addresses in addresses_by_key.items()}
 
 
 def _finds(search: Callable[[str], Any], value: Any) -> bool:
