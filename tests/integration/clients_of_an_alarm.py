@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import urllib3
 
 # Seconds until a client that was refused tries again, and between two other requests of one client.
-PAUSE_OF_REFUSED, PAUSE = 0.5, 0.5
+PAUSE_OF_REFUSED, PAUSE = 0.5, 1.0
 REFUSED = 503
 ANSWERS = frozenset({200, 201, 202, 204, REFUSED})
 # Of requests for servers without a network.
