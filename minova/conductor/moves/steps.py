@@ -426,7 +426,7 @@ def _is_back(session: Session, phase: PhaseKey, host: str) -> bool:
     return instance is not None and not instance.deleted and instance.host == host
 
 
-# What a host has done in these phases may be void by the time of its report. All other reports that come too late undo nothing.
+# Whether what a host has done in these phases still counts when its report comes. All other reports that come too late undo nothing.
 _COUNTS: Mapping[MovePhase, Callable[[Session, PhaseKey, str], bool]] = {
     **dict.fromkeys(_WITH_ALTERNATES, _keeps_claim),
     **dict.fromkeys((MovePhase.START, MovePhase.ARRIVE), _has_guest),

@@ -49,8 +49,8 @@ from minova.races import Race, repeat_lost
 # The first call of the scheduler is committed together with the tasks.
 FIRST_CLAIM = 1
 LOG = logging.getLogger(__name__)
-# Tries while another transaction has written the same first: the same request, which then gets the same answer, or a MAC
-# address.
+# Tries after an IntegrityError: another transaction has committed the same request, which then gets the same answer, or the same
+# MAC address.
 TRIES = 3
 # The version of ComputeApi from which on computes make config drives.
 WITH_DRIVES = "1.3"
@@ -64,8 +64,8 @@ class CreateResult(NamedTuple):
 
 
 class ServerCreation(NamedTuple):
-    """A request, and what is written for it unless it is a repetition. `look`: whether an earlier answer is looked for; the first
-    try only finds that the request's UUID is taken.
+    """A request, and what is written for it unless it is a repetition. `look`: search for the earlier answer. It is False in the first
+    try, whose INSERT fails if the UUID of the request is taken.
     """
 
     ctx: RequestContext

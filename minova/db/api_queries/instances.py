@@ -114,7 +114,7 @@ BATCH = 1000
 MAX_HAVING = 500
 # The first instances in the order of a listing, among which those with a matching address are sought one by one.
 FIRST = 2000
-# Of MariaDB's and SQLite's derived tables, too.
+# MariaDB and SQLite keep a derived table apart, too, if it has a LIMIT.
 NO_LIMIT = 2**31 - 1
 
 

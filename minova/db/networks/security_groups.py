@@ -278,7 +278,7 @@ def remove_rule(session: Session, uuid: str) -> None:
 
 
 def _remove_tags_of_rules(session: Session, uuids: Sequence[str]) -> None:
-    """The rules must be removed already: who tags one waits for its row."""
+    """The rules must be removed already: adding a tag locks the row of its rule."""
     for chunk in chunked(sorted(uuids)):
         tags.remove(session, chunk)
 

@@ -44,7 +44,7 @@ class AddressesBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class AddressGroupsQuery(common.ListQuery, frozen=True, kw_only=True):
-    """Its names and tags alone."""
+    """Filters: names and tags."""
 
 
 def list_groups(api: NetworkApiCollaborators, call: Call) -> dict[str, Any]:

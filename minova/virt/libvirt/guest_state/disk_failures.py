@@ -27,7 +27,7 @@ class _Said(NamedTuple):
 
 
 class DiskFailures:
-    """One line for a disk when it fails first, and one each ten minutes while it goes on failing. Used in one thread, that of libvirt's events."""
+    """One line for a disk at its first failure, and one each ten minutes while it goes on failing. Used in one thread, that of libvirt's events."""
 
     def __init__(self, ticks: Callable[[], float] = time.monotonic) -> None:
         self._ticks = ticks
