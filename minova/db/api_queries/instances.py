@@ -412,10 +412,8 @@ def _addresses_in_neutron(session: Session, uuids: Collection[str]) -> dict[tupl
     addresses_by_key: dict[tuple[str, str], list[str]] = {}
     for chunk in chunked(sorted(uuids)):
         for uuid, vif in session.execute(query.where(NeutronPort.instance_uuid.in_(chunk))):
-            for each in vif["addresses"]:
-                addresses_by_key.setdefault((uuid, "ip6" if ":" in each["ip_address"] else "ip"), []).append(
-                    each["ip_address"]
-                )
+            for address in (each["ip_address"] for each in (vif or {}).get("addresses", ())):
+                addresses_by_key.setdefault((uuid, "ip6" if ":" in address else "ip"), []).append(address)
     return {key: _BETWEEN.join(addresses) for key, addresses in addresses_by_key.items()}
 
 
