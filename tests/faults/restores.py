@@ -1,6 +1,5 @@
 """What operators do once the database has gone back in time, and what is lost then."""
 
-from collections.abc import Sequence
 from functools import partial
 
 from sqlalchemy import select
@@ -21,8 +20,8 @@ def have_reported(cloud: Cloud) -> bool:
     return not recovery.find(cloud.db).silent
 
 
-def recover(cloud: Cloud, without: Sequence[str] = ()) -> None:
-    """As `minova-manage recovery --apply`, once all hosts have reported but those that it is to end `without`. Servers whose snapshots or catalogue are lost are adopted
+def recover(cloud: Cloud) -> None:
+    """As `minova-manage recovery --apply`, once all hosts have reported. Servers whose snapshots or catalogue are lost are adopted
     by themselves before, as by `minova-manage unexpected adopt`. Of a server that several hosts report, the last guest is adopted.
     """
     conf = cloud.conf("conductor1")
@@ -31,11 +30,11 @@ def recover(cloud: Cloud, without: Sequence[str] = ()) -> None:
     for thing in last.values():
         cloud.db.run(partial(adopt, cloud, thing))
     findings = recovery.find(cloud.db, conf)
-    assert {name for names in findings.silent.values() for name in names} == {*without}, findings.silent
+    assert findings.silent == {}, findings.silent
     left = recovery.bring_together(cloud.db, findings, (), conf)
     assert left == []
     if findings.row.safe_since is not None:
-        recovery.end(cloud.db, findings, without, left=left, leave_rest=False)
+        recovery.end(cloud.db, findings, (), left=left, leave_rest=False)
 
 
 def adopt(cloud: Cloud, one: UnexpectedItem, session: Session) -> None:

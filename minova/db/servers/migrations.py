@@ -6,12 +6,12 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Update, bindparam, exists, func, insert, or_, select, union, update
+from sqlalchemy import ColumnElement, Update, bindparam, exists, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from minova.backoff import Backoff
 from minova.db.clock import for_insert
-from minova.db.models import ComputeNode, Instance, Migration, Task, UnexpectedGuest
+from minova.db.models import ComputeNode, Instance, Migration, Task
 from minova.db.sql import chunked, in_list
 from minova.objects.servers.live_migration import LiveProgress
 from minova.objects.servers.migration import ENDED, NOT_IN_PROGRESS, UNTOUCHED, Hold, MigrationType
@@ -225,14 +225,11 @@ def change_holds(
 
 
 def unclean_hosts(session: Session, instance_uuid: str) -> set[str]:
-    """Returns the hosts that have something of this instance besides the guest of its row: what earlier moves have left there, and
-    copies of which only an operator can say whether they may go.
-    """
-    left = select(Migration.cleanup_host).where(
+    """Returns the hosts that have still to remove something of earlier moves of this instance."""
+    query = select(Migration.cleanup_host).where(
         Migration.instance_uuid == instance_uuid, Migration.cleanup_host.is_not(None)
     )
-    unexpected = select(UnexpectedGuest.host).where(UnexpectedGuest.uuid == instance_uuid)
-    return {host for host in session.scalars(union(left, unexpected)) if host is not None}
+    return {host for host in session.scalars(query) if host is not None}
 
 
 def stale(session: Session, before: ColumnElement[float], limit: int) -> list[MigrationObject]:
