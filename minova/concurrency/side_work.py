@@ -1,7 +1,6 @@
 """Pieces of one piece of work that run at the same time."""
 
 import logging
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,10 +23,12 @@ def beside(name: str, work: Callable[[], object]) -> Iterator[None]:
     thread.start()
     try:
         yield
-    finally:
+    except BaseException:
         thread.join()
-        if failures and sys.exc_info()[0] is not None:
+        if failures:
             LOG.warning("Work beside (%s) failed, too: %s", name, failures[0])
+        raise
+    thread.join()
     if failures:
         raise failures[0]
 

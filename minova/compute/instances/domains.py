@@ -11,6 +11,8 @@ from oslo_concurrency import lockutils
 
 from minova.compute.guest_records import GuestRecords
 from minova.errors import ServiceUnavailable
+from minova.objects.servers.states import PowerState
+from minova.virt.driver import ComputeDriver
 from minova.virt.driver.domains import DomainDriver, RowHost
 
 LOG = logging.getLogger(__name__)
@@ -100,3 +102,10 @@ def is_newer(driver: DomainDriver, records: GuestRecords, instance_uuid: str, at
     record = records.of(instance_uuid)
     recorded = 0 if record is None else record.attempt
     return max(recorded, driver.latest_attempt(instance_uuid) or 0) > attempt
+
+
+def pause_stray(driver: ComputeDriver, instance_uuid: str) -> None:
+    """Pauses a guest that runs here although another host has its server. It stays: it may have written what no other copy has."""
+    if driver.power_state(instance_uuid) is PowerState.RUNNING:
+        LOG.error("Instance %s is another host's: its guest here is paused", instance_uuid)
+        driver.pause(instance_uuid)

@@ -8,14 +8,13 @@ from minova import errors
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.instances.attempts import Attempts
 from minova.compute.instances.clean_stops import CleanStops
-from minova.compute.instances.domains import Domains
+from minova.compute.instances.domains import Domains, pause_stray
 from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.actions.power_rules import must_stop
 from minova.objects.hosts.compute_node import DomainView
 from minova.objects.servers.build import BuildMessage
-from minova.objects.servers.states import PowerState
 from minova.virt.driver import ComputeDriver
 from minova.virt.driver.domains import RowHost
 
@@ -138,15 +137,11 @@ class Removals:
                 self._nodes.release(ctx, instance_uuid)
 
     def pause_stray(self, instance_uuid: str, attempt: int | None) -> None:
-        """Pause a guest that runs here although another host has its server, unless a later attempt has come here since that was found.
-        It may have written what no other copy has.
-        """
+        """Pause a guest that runs beside its row, unless a later attempt has come here since that was found."""
         with self._domains.locked(instance_uuid):
             if self._attempts.newer(instance_uuid, attempt) or self._domains.is_newer(instance_uuid, attempt):
                 return
-            if self._driver.power_state(instance_uuid) is PowerState.RUNNING:
-                LOG.error("Instance %s is another host's: its guest here is paused", instance_uuid)
-                self._driver.pause(instance_uuid)
+            pause_stray(self._driver, instance_uuid)
 
     def remove_evacuated(self, ctx: RequestContext, instance_uuid: str, attempt: int) -> None:
         """Remove what is left here of a server that was evacuated and runs elsewhere by this attempt, and report that.

@@ -1,12 +1,10 @@
 """What a host records of guests that move: what it holds for them, and the guests themselves."""
 
-import logging
-
 import msgspec
 
 from minova import errors
 from minova.compute.guest_records import GuestRecords
-from minova.compute.instances.domains import is_newer
+from minova.compute.instances.domains import is_newer, pause_stray
 from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
 from minova.objects.servers.instance import Instance
@@ -16,8 +14,6 @@ from minova.objects.servers.states import PowerState, VmState
 from minova.objects.unexpected.guest_record import GuestRecord
 from minova.virt.driver import ComputeDriver
 from minova.virt.driver.domains import RowHost
-
-LOG = logging.getLogger(__name__)
 
 
 class MoveRecords:
@@ -59,10 +55,7 @@ class MoveRecords:
 
     def pause_stray(self, ctx: RequestContext, move: MoveMessage) -> None:
         """The guest has begun to run here, but another host has the server by now, because this one was forced down without being off."""
-        uuid = move.instance.uuid
-        if self._driver.power_state(uuid) is PowerState.RUNNING:
-            LOG.error("Instance %s is another host's by now: its guest here is paused", uuid)
-            self._driver.pause(uuid)
+        pause_stray(self._driver, move.instance.uuid)
 
     def remove(self, instance_uuid: str, row_host: str | None, attempt: int | None) -> None:
         """Remove what this attempt, or an earlier one, has left here. Raises GuestStateUnexpected if a later one has brought the

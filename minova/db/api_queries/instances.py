@@ -25,6 +25,7 @@ from minova.db.models import (
     NeutronPort,
     Port,
 )
+from minova.db.networks import neutron_ports
 from minova.db.sql import chunked, json_field
 from minova.objects.catalogue import disk_config
 from minova.objects.catalogue.flavor import Flavor
@@ -106,7 +107,6 @@ PATTERN_VALUES: dict[str, Any] = {
     "launched_at": Instance.launched_at,
     "terminated_at": Instance.terminated_at,
 }
-_HELD_NEUTRON_PORTS = NeutronPort.released_at.is_(None), NeutronPort.vif.is_not(None)
 _RESERVATION = re.compile(r"r-[0-9a-f]{16}")
 # Rows that are read at a time for patterns that no database can run.
 BATCH = 1000
@@ -295,7 +295,7 @@ class _Patterns(NamedTuple):
 def _split(session: Session, patterns: Sequence[tuple[str, Pattern]]) -> _Patterns:
     split = _Patterns([], [], [])
     of_addresses = any(key in _OF_VERSION for key, _ in patterns)
-    with_neutron = of_addresses and session.scalar(select(NeutronPort.id).limit(1)) is not None
+    with_neutron = of_addresses and neutron_ports.are_there(session)
     for key, pattern in patterns:
         if _in_database(key, pattern):
             continue
@@ -316,11 +316,11 @@ def _split(session: Session, patterns: Sequence[tuple[str, Pattern]]) -> _Patter
 
 
 def _may_have(key: str, like: str) -> ColumnElement[bool]:
-    """Whether an instance has an address that is like this, or a port in Neutron with such a text."""
+    """Whether an instance has an address that is like this, or had a port in Neutron with such a text."""
     in_neutron = cast(NeutronPort.vif, Text).ilike(f"%{like}%", escape="\\")
     return or_(
         Instance.uuid.in_(_with_ports(_ports_with(key, like))),
-        Instance.uuid.in_(select(NeutronPort.instance_uuid).where(*_HELD_NEUTRON_PORTS, in_neutron)),
+        Instance.uuid.in_(select(NeutronPort.instance_uuid).where(in_neutron)),
     )
 
 
@@ -408,12 +408,10 @@ def _searched(
 
 def _addresses_in_neutron(session: Session, uuids: Collection[str]) -> dict[tuple[str, str], str]:
     """Returns {(instance, key of _OF_VERSION): its addresses in Neutron}, as Neutron showed them last, joined into one text."""
-    query = select(NeutronPort.instance_uuid, NeutronPort.vif).where(*_HELD_NEUTRON_PORTS)
     addresses_by_key: dict[tuple[str, str], list[str]] = {}
-    for chunk in chunked(sorted(uuids)):
-        for uuid, vif in session.execute(query.where(NeutronPort.instance_uuid.in_(chunk))):
-            for address in (each["ip_address"] for each in (vif or {}).get("addresses", ())):
-                addresses_by_key.setdefault((uuid, "ip6" if ":" in address else "ip"), []).append(address)
+    for uuid, numbered_vifs in neutron_ports.describe(session, uuids).items():
+        for address in (each.ip_address for _, vif in numbered_vifs for each in vif.addresses):
+            addresses_by_key.setdefault((uuid, "ip6" if ":" in address else "ip"), []).append(address)
     return {key: _BETWEEN.join(addresses) for key, addresses in addresses_by_key.items()}
 
 
