@@ -102,8 +102,14 @@ def for_insert(session: Session, now: ColumnElement[float]) -> ColumnElement[flo
     the transaction, so the clock is read in a statement before it.
     """
     if not isinstance(now, BindParameter) and session.connection().dialect.name in {"mysql", "mariadb"}:
-        return literal(session.scalar(select(now)), Double())
+        return literal(session.scalar(_reading(now)), Double())
     return now
+
+
+@lru_cache(maxsize=4)
+def _reading(now: ColumnElement[float]) -> Any:
+    """Built once for each clock."""
+    return select(now)
 
 
 def wall_of(now: Any) -> Any:

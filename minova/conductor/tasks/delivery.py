@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Insert, insert
+from sqlalchemy import BindParameter, ColumnElement, Insert, insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -53,16 +53,24 @@ def executed_once(
     return answer
 
 
-# The database's clock is one expression, made once. Tests use a new expression for each moment.
-@lru_cache(16)
-def _insert(now: ColumnElement[float]) -> Insert:
-    """Built once: to build it takes longer than to run it, and most messages of hosts need it."""
-    return insert(_EXECUTED).values(executed_since=now)
+# Built once: to build it takes longer than to run it, and most messages of hosts need it.
+_INSERT = insert(_EXECUTED)
+
+
+@lru_cache(4)
+def _insert_by(clock: ColumnElement[float]) -> Insert:
+    """The same, with the database's clock, which is one expression, made once."""
+    return _INSERT.values(executed_since=clock)
 
 
 def _note(session: Session, delivery: Delivery, at: datetime, now: ColumnElement[float]) -> None:
-    row = {"id": delivery.message, "executed_at": at}
+    row: dict[str, Any] = {"id": delivery.message, "executed_at": at}
+    since = for_insert(session, now)
+    if isinstance(since, BindParameter):
+        statement, row["executed_since"] = _INSERT, since.value
+    else:
+        statement = _insert_by(since)
     try:
-        session.connection().execute(_insert(for_insert(session, now)), row)
+        session.connection().execute(statement, row)
     except IntegrityError:
         raise errors.ServiceUnavailable("This message has been executed before.") from None

@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, Text, and_, bindparam, case, cast, exists, func, not_, or_, select
+from sqlalchemy import ColumnElement, Select, Text, and_, bindparam, case, cast, exists, func, not_, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from minova.db.api_queries import availability_zones, keyset
+from minova.db.api_queries import addresses, availability_zones, keyset
 from minova.db.api_queries.patterns import Pattern
 from minova.db.models import (
     AggregateHost,
@@ -21,7 +21,6 @@ from minova.db.models import (
     InstanceFault,
     InstanceGroupMember,
     InstanceTag,
-    IpAllocation,
     NeutronPort,
     Port,
 )
@@ -33,8 +32,6 @@ from minova.objects.catalogue.image import Image
 from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.objects.servers.states import VmState
 
-# Separates the addresses of one server. Occurs in no name.
-_BETWEEN = "\x1f"
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  - as the database keeps times
 # `json_field` reads a column of text, and on PostgreSQL this one is none.
 _AUTO_DISK_CONFIG = case((json_field(cast(Instance.system_metadata, Text), disk_config.KEY) == "True", 1), else_=0)
@@ -86,19 +83,9 @@ PATTERN_TEXTS: dict[str, InstrumentedAttribute[Any]] = {
 }
 
 
-# The addresses that each of these parameters searches, in minova's own networks.
-_OF_VERSION = {"ip": IpAllocation.address.not_like("%:%"), "ip6": IpAllocation.address.like("%:%")}
-
-
-def _addresses(condition: ColumnElement[bool]) -> Any:
-    """The addresses of a server that meet the condition, joined into one text."""
-    text = select(func.aggregate_strings(IpAllocation.address, _BETWEEN)).join(Port, Port.id == IpAllocation.port_id)
-    return text.where(Port.instance_uuid == Instance.uuid, condition).correlate(Instance).scalar_subquery()
-
-
 # Addresses, numbers and times. A pattern searches their text, and each database would format that text in its own way.
 PATTERN_VALUES: dict[str, Any] = {
-    **{key: _addresses(condition) for key, condition in _OF_VERSION.items()},
+    **addresses.TEXTS,
     "auto_disk_config": _AUTO_DISK_CONFIG,
     "launch_index": Instance.launch_index,
     "power_state": Instance.power_state,
@@ -110,12 +97,6 @@ PATTERN_VALUES: dict[str, Any] = {
 _RESERVATION = re.compile(r"r-[0-9a-f]{16}")
 # Rows that are read at a time for patterns that no database can run.
 BATCH = 1000
-# The most instances with a matching address that a query names: fewer than SQLite's limit of variables.
-MAX_HAVING = 500
-# The first instances in the order of a listing, among which those with a matching address are sought one by one.
-FIRST = 2000
-# MariaDB and SQLite keep a derived table apart, too, if it has a LIMIT.
-NO_LIMIT = 2**31 - 1
 
 
 class RelatedRows(NamedTuple):
@@ -261,7 +242,7 @@ def instances(
     if searches:
         return _searched(
             session,
-            query.where(*(Instance.uuid.in_(_with_ports(port_ids)) for port_ids in many)),
+            query.where(*(Instance.uuid.in_(addresses.instances_of(port_ids)) for port_ids in many)),
             columns,
             after,
             searches,
@@ -270,7 +251,7 @@ def instances(
     if after is not None:
         query = query.where(keyset.after(after, columns))
     if many:
-        return _read_by_id(session, _first_of_many(session, query, columns, many, limit))
+        return _read_by_id(session, addresses.first_of_many(session, query, columns, many, limit))
     return _read(session, keyset.ordered(query, columns).limit(limit))
 
 
@@ -294,18 +275,18 @@ class _Patterns(NamedTuple):
 
 def _split(session: Session, patterns: Sequence[tuple[str, Pattern]]) -> _Patterns:
     split = _Patterns([], [], [])
-    of_addresses = any(key in _OF_VERSION for key, _ in patterns)
+    of_addresses = any(key in addresses.TEXTS for key, _ in patterns)
     with_neutron = of_addresses and neutron_ports.are_there(session)
     for key, pattern in patterns:
         if _in_database(key, pattern):
             continue
-        if with_neutron and key in _OF_VERSION:
+        if with_neutron and key in addresses.TEXTS:
             if pattern.needed is not None:
-                split.conditions.append(_may_have(key, pattern.needed))
+                split.conditions.append(addresses.may_match(key, pattern.needed))
             split.searches.append((key, pattern))
             continue
-        needed = pattern.needed if key in _OF_VERSION else None
-        having = None if needed is None else _having(session, key, needed)
+        needed = pattern.needed if key in addresses.TEXTS else None
+        having = None if needed is None else addresses.instances_or_ports(session, key, needed)
         if isinstance(having, list):
             split.conditions.append(Instance.uuid.in_(having))
         if having is None or pattern.like is None:
@@ -313,54 +294,6 @@ def _split(session: Session, patterns: Sequence[tuple[str, Pattern]]) -> _Patter
         elif isinstance(having, Select):
             split.many.append(having)
     return split
-
-
-def _may_have(key: str, like: str) -> ColumnElement[bool]:
-    """Whether an instance has an address that is like this, or had a port in Neutron with such a text."""
-    in_neutron = cast(NeutronPort.vif, Text).ilike(f"%{like}%", escape="\\")
-    return or_(
-        Instance.uuid.in_(_with_ports(_ports_with(key, like))),
-        Instance.uuid.in_(select(NeutronPort.instance_uuid).where(in_neutron)),
-    )
-
-
-def _ports_with(key: str, like: str) -> Select[Any]:
-    # The case matters for letters alone, and costs more than all the rest of a comparison.
-    has_letters = any(letter.isalpha() for letter in like)
-    matches = (IpAllocation.address.ilike if has_letters else IpAllocation.address.like)(like, escape="\\")
-    return select(IpAllocation.port_id).where(_OF_VERSION[key], matches)
-
-
-def _having(session: Session, key: str, like: str) -> list[str] | Select[Any]:
-    """Returns the instances with an address that is like this; a query for their ports if they are many."""
-    port_ids = _ports_with(key, like)
-    # Databases do not know how many addresses match a pattern, and read all instances to find one.
-    few = session.scalars(port_ids.limit(MAX_HAVING + 1)).all()
-    return list(session.scalars(_with_ports(few))) if len(few) <= MAX_HAVING else port_ids
-
-
-def _with_ports(port_ids: Sequence[int] | Select[Any]) -> Select[Any]:
-    return select(Port.instance_uuid).where(Port.instance_uuid.is_not(None), Port.id.in_(port_ids))
-
-
-def _first_of_many(
-    session: Session, query: Select[Any], columns: keyset.Columns, many: Sequence[Select[Any]], limit: int
-) -> list[int]:
-    """Returns the ids of the first instances that have ports of each query of `many`.
-
-    Databases walk the instances in their order and look for the addresses of each, which takes seconds if the first that matches comes late.
-    So only the first are walked. If too few of these match, all that match are gathered and then sorted.
-    """
-    narrow = query.with_only_columns(Instance.id, Instance.uuid, *keyset.selected(columns))
-    first = keyset.ordered(narrow, columns).limit(FIRST).subquery()
-    walked = select(first.c.id).where(*(first.c.uuid.in_(_with_ports(port_ids)) for port_ids in many))
-    ids = session.scalars(keyset.ordered_as_selected(walked, columns, first).limit(limit)).all()
-    if len(ids) == limit:
-        return list(ids)
-    # A limit that is never reached keeps the database from walking them.
-    matching = narrow.where(*(Instance.uuid.in_(_with_ports(port_ids)) for port_ids in many)).limit(NO_LIMIT).subquery()
-    gathered = keyset.ordered_as_selected(select(matching.c.id), columns, matching)
-    return list(session.scalars(gathered.limit(limit)))
 
 
 def _read_by_id(session: Session, ids: Sequence[int]) -> list[InstanceRow]:
@@ -391,7 +324,9 @@ def _searched(
     while len(ids) < limit:
         page = narrow if after is None else narrow.where(keyset.after(after, columns))
         rows = session.execute(page.limit(BATCH)).all()
-        of_neutron = _addresses_in_neutron(session, [row.uuid for row in rows]) if _OF_VERSION.keys() & {*keys} else {}
+        of_neutron = (
+            addresses.in_neutron(session, [row.uuid for row in rows]) if addresses.TEXTS.keys() & {*keys} else {}
+        )
         ids += [
             row[0]
             for row in rows
@@ -406,15 +341,6 @@ def _searched(
     return _read_by_id(session, ids[:limit])
 
 
-def _addresses_in_neutron(session: Session, uuids: Collection[str]) -> dict[tuple[str, str], str]:
-    """Returns {(instance, key of _OF_VERSION): its addresses in Neutron}, as Neutron showed them last, joined into one text."""
-    addresses_by_key: dict[tuple[str, str], list[str]] = {}
-    for uuid, numbered_vifs in neutron_ports.describe(session, uuids).items():
-        for address in (each.ip_address for _, vif in numbered_vifs for each in vif.addresses):
-            addresses_by_key.setdefault((uuid, "ip6" if ":" in address else "ip"), []).append(address)
-    return {key: _BETWEEN.join(addresses) for key, addresses in addresses_by_key.items()}
-
-
 def _finds(search: Callable[[str], Any], value: Any) -> bool:
     """Searches a time both as the database stores it and as answers show it, and each of several
     addresses separately.
@@ -424,7 +350,7 @@ def _finds(search: Callable[[str], Any], value: Any) -> bool:
     if isinstance(value, datetime):
         texts = (value.isoformat(" ", "seconds"), f"{value.isoformat('T', 'seconds')}Z")
         return any(search(text) is not None for text in texts)
-    return any(search(line) is not None for line in str(value).split(_BETWEEN))
+    return any(search(line) is not None for line in str(value).split(addresses.SEPARATOR))
 
 
 def _conditions(instance_filter: InstanceFilter) -> list[ColumnElement[bool]]:

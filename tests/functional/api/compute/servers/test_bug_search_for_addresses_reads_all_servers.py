@@ -9,7 +9,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from minova.db import models
-from minova.db.api_queries import instances, patterns
+from minova.db.api_queries import addresses, instances, patterns
 from minova.db.engine import Database
 from minova.objects.network.vif import Vif, VifAddress
 from tests.fakes.interfaces import network_of
@@ -18,7 +18,7 @@ from tests.functional.scheduler.cloud import SEEN, add_instance, count_rows, fre
 SERVERS = 40
 
 
-def add_server_with_address(session: Session, name: str, *addresses: str) -> None:
+def add_server_with_address(session: Session, name: str, *ip_addresses: str) -> None:
     network_id = session.scalars(select(models.Network.id).where(models.Network.uuid == network_of(session).uuid)).one()
     subnet_id = session.scalars(select(models.Subnet.id).where(models.Subnet.network_id == network_id)).one()
     add_instance(session, named(name))
@@ -37,7 +37,7 @@ def add_server_with_address(session: Session, name: str, *addresses: str) -> Non
     )
     session.add(port)
     session.flush()
-    for address in addresses:
+    for address in ip_addresses:
         row = {"subnet_id": subnet_id, "address": address, "port_id": port.id}
         session.execute(insert(models.IpAllocation).values(row))
 
@@ -94,8 +94,8 @@ def test_all_ways_to_search_find_the_same(
 ) -> None:
     """Few that match are named in the query. Of many, the first are walked, or all are gathered."""
     most, first = WAYS[way]
-    monkeypatch.setattr(instances, "MAX_HAVING", most)
-    monkeypatch.setattr(instances, "FIRST", first)
+    monkeypatch.setattr(addresses, "MAX_HAVING", most)
+    monkeypatch.setattr(addresses, "FIRST", first)
     assert found(db, key, expression) == [named(f"s{number}") for number in numbers]
     assert found(db, key, expression, "another project") == []
 
@@ -110,8 +110,8 @@ def test_pages_of_many_are_in_the_order_of_few(
     expected = found(db, "ip", expression, order=order)
     assert len(expected) == 11
     for most, first in WAYS.values():
-        monkeypatch.setattr(instances, "MAX_HAVING", most)
-        monkeypatch.setattr(instances, "FIRST", first)
+        monkeypatch.setattr(addresses, "MAX_HAVING", most)
+        monkeypatch.setattr(addresses, "FIRST", first)
         pages, marker = list[str](), None
         while page := found(db, "ip", expression, order=order, marker=marker, limit=4):
             pages += page
