@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import libvirt
+import libvirt_qemu
 import pytest
 from sqlalchemy import select
 
@@ -82,6 +83,20 @@ class Host:
         connection = libvirt.open(self.libvirtd.uri)
         try:
             return dict(connection.lookupByUUIDString(uuid).jobStats(libvirt.VIR_DOMAIN_JOB_STATS_COMPLETED))
+        finally:
+            connection.close()
+
+    def processor(self, uuid: str) -> str:
+        """Registers of a guest's processor: whether it works, where, and whether it waits for an interrupt."""
+        connection = libvirt.open(self.libvirtd.uri)
+        try:
+            domain = connection.lookupByUUIDString(uuid)
+            said = libvirt_qemu.qemuMonitorCommand(
+                domain, "info registers", libvirt_qemu.VIR_DOMAIN_QEMU_MONITOR_COMMAND_HMP
+            )
+            return f"{domain.state()} {said[:1500]}"
+        except libvirt.libvirtError as error:
+            return str(error)
         finally:
             connection.close()
 
@@ -184,13 +199,22 @@ class MovingGuest:
         try:
             wait_for("the count to go on", lambda: self.lives()[-1:] and self.lives()[-1].ticks > before.ticks + 10, 90)
         except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.log()[-6000:]}") from None
+            raise AssertionError(f"{error}\n{self.log()[-6000:]}\n{self._silence()}") from None
         # Where the log of one host ends and that of the next begins, half of a line may be missing.
         assert {life.boot for life in self.lives() if life.ticks > before.ticks} == {before.boot}, self.log()[-3000:]
         said = self.started().count("KEPT ")
         wait_for("the guest to look after its memory", lambda: self.started().count("KEPT ") > said, 60)
         assert len(self.kept()) == 1, self.kept()
         return self.lives()[-1]
+
+    def _silence(self) -> str:
+        """Tells a guest that has hung or crashed from one that waits, or prints elsewhere."""
+        hosts = self.cloud.hosts
+        sizes = {name: len(self.log(name)) for name in hosts}
+        processors = {name: [each.processor(self.uuid) for _ in range(2)] for name, each in hosts.items()}
+        grown = {name: len(self.log(name)) - size for name, size in sizes.items()}
+        looks = [f"{name}: {look}" for name, each in processors.items() for look in each]
+        return "\n".join([f"the logs have grown by {grown}", *looks])
 
     def require_counting(self) -> Life:
         """It runs now, whether it was started anew or not."""
