@@ -1,5 +1,6 @@
 """What operators do once the database has gone back in time, and what is lost then."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from sqlalchemy import select
@@ -8,9 +9,10 @@ from sqlalchemy.orm import Session
 from minova.cmd.commands import recovery
 from minova.conductor.unexpected.adoption import Adoption
 from minova.conductor.unexpected.listing import UnexpectedItem, now
-from minova.conductor.unexpected.removal import remove
+from minova.conductor.unexpected.removal import remove, remove_last_copies
 from minova.db.models import Instance, Task
 from minova.db.recovery import unexpected
+from minova.db.servers import migrations
 from minova.objects.servers.states import PowerState
 from minova.objects.unexpected.removal_rules import DomainVerdict
 from tests.faults.cloud import Cloud
@@ -20,9 +22,11 @@ def have_reported(cloud: Cloud) -> bool:
     return not recovery.find(cloud.db).silent
 
 
-def recover(cloud: Cloud) -> None:
-    """As `minova-manage recovery --apply`, once all hosts have reported. Servers whose snapshots or catalogue are lost are adopted
-    by themselves before, as by `minova-manage unexpected adopt`. Of a server that several hosts report, the last guest is adopted.
+def recover(cloud: Cloud, without: Sequence[str] = ()) -> None:
+    """As `minova-manage recovery --apply`, once all hosts have reported but those that it is to end `without`.
+
+    Servers whose snapshots or catalogue are lost are adopted by themselves before, as by `minova-manage unexpected adopt`. Of a server
+    that several hosts report, the last guest is adopted.
     """
     conf = cloud.conf("conductor1")
     by_itself = [thing for thing in recovery.find(cloud.db, conf).things if thing.kind == "guest" and thing.doubts]
@@ -30,11 +34,11 @@ def recover(cloud: Cloud) -> None:
     for thing in last.values():
         cloud.db.run(partial(adopt, cloud, thing))
     findings = recovery.find(cloud.db, conf)
-    assert findings.silent == {}, findings.silent
+    assert {name for names in findings.silent.values() for name in names} == {*without}, findings.silent
     left = recovery.bring_together(cloud.db, findings, (), conf)
     assert left == []
     if findings.row.safe_since is not None:
-        recovery.end(cloud.db, findings, (), left=left, leave_rest=False)
+        recovery.end(cloud.db, findings, without, left=left, leave_rest=False)
 
 
 def adopt(cloud: Cloud, one: UnexpectedItem, session: Session) -> None:
@@ -65,6 +69,16 @@ def remove_given_up(cloud: Cloud) -> bool:
         return bool(given_up)
 
     return cloud.db.run(work)
+
+
+def remove_held_copies(cloud: Cloud) -> None:
+    """As `minova-manage unexpected remove` for each copy that moves have left and that may be the last one."""
+
+    def work(session: Session) -> None:
+        for copy in migrations.last_copies(session):
+            remove_last_copies(session, copy.instance_uuid, copy.cleanup_host, now(), cloud.db.now())
+
+    cloud.db.run(work)
 
 
 def in_transit(cloud: Cloud) -> set[tuple[str, str]]:

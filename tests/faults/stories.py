@@ -21,7 +21,7 @@ from minova.db.models import Instance, Migration, Service, Task
 from minova.objects.servers.states import PowerState
 from tests.faults.cloud import Cloud
 from tests.faults.mover import PROMPT
-from tests.faults.restores import have_reported, in_transit, recover, remove_given_up
+from tests.faults.restores import have_reported, in_transit, recover, remove_given_up, remove_held_copies
 from tests.faults.storms import DOUBLE
 from tests.faults.test_crash_table import unfinished
 from tests.faults.test_evacuation import power_back, power_cut
@@ -242,6 +242,8 @@ class Story:
         while self.world.now < until:
             self.host_up()
             self.world.run(5.0)
+            if not self.returned:
+                remove_held_copies(self.cloud)
             if not self.returned and not self._is_busy():
                 break
         # A second delivery of an old message may still come; the next audit corrects what it has changed.

@@ -172,6 +172,36 @@ def test_bug_a_destination_that_was_forced_down_without_being_off_started_the_gu
     mover.wait(lambda: mover.domains() == {mover.source: PowerState.RUNNING}, 90.0)
 
 
+def test_bug_a_source_that_was_forced_down_without_being_off_started_its_guest_after_the_evacuation(
+    tmp_path: Path,
+) -> None:
+    mover = Mover(tmp_path, hosts=3)
+    try:
+        mover.do("resize", LARGER)
+        source = mover.source
+        driver = mover.cloud.drivers[source]
+        power_on = driver.power_on
+        evacuated_to: list[str] = []
+
+        def after_all(*arguments: Any, **named: Any) -> PowerState:
+            driver.power_on = power_on  # type: ignore[method-assign]
+            force(mover.cloud, source, down=True)
+            mover.wait(seconds=900.0, step=5.0)
+            evacuate(mover.cloud, mover.uuid)
+            mover.wait(lambda: mover.state[2] != source and mover.is_at_rest(), 300.0)
+            evacuated_to.append(str(mover.row.host))
+            return power_on(*arguments, **named)
+
+        driver.power_on = after_all  # type: ignore[method-assign]
+        mover.ask("revert_resize")
+        mover.wait(lambda: bool(evacuated_to), 1500.0)
+        mover.world.run(1.0)
+        assert mover.domains()[source] is PowerState.PAUSED
+        assert mover.domains()[evacuated_to[0]] is PowerState.RUNNING
+    finally:
+        mover.cloud.world.close()
+
+
 def test_a_destination_that_is_only_silent_keeps_the_server(mover: Mover) -> None:
     destination = other(mover)
     mover.ask("migrate")

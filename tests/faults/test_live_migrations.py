@@ -17,6 +17,7 @@ from minova.objects.servers.migration import Hold
 from minova.objects.servers.moves import MoveMessage, MovePhase, PhaseResult
 from minova.objects.servers.states import PowerState
 from tests.faults.mover import Mover
+from tests.faults.restores import remove_held_copies
 from tests.faults.test_bug_moves import phase
 from tests.faults.test_evacuation import force, power_back, power_cut
 from tests.nightly import daily
@@ -301,6 +302,25 @@ def test_bug_paused_copy_stayed_at_a_destination_that_could_not_discard_it_at_on
     assert (mover.migration().status, mover.migration().cleanup_host) == ("error", there)
     mover.wait(lambda: there not in mover.domains(), 150.0)
     require_at(mover, mover.source, "error")
+
+
+def test_bug_guest_that_ran_at_a_destination_which_refused_to_discard_it_was_removed(mover: Mover) -> None:
+    """Somebody has continued it behind minova's back: it may have written what the source has not."""
+    there = mover.other
+    mover.cloud.drivers[mover.source].fail("live_migrate", [errors.HypervisorError("no")])
+    mover.ask("live_migrate")
+    mover.wait(lambda: phase(mover) == "stay", step=0.01)
+    mover.world.keep_down([there], 60.0)
+    mover.cloud.drivers[there].turn(mover.uuid, PowerState.RUNNING)
+    mover.wait(seconds=150.0)
+    assert (mover.migration().status, mover.migration().cleanup_host) == ("error", there)
+    mover.world.run(120.0)
+    assert mover.domains() == {mover.source: PowerState.RUNNING, there: PowerState.PAUSED}
+    mover.cloud.act(mover.uuid, "reboot_hard")
+    mover.world.run(120.0)
+    assert there in mover.domains(), "a start of the source's disks proves nothing about those"
+    remove_held_copies(mover.cloud)
+    mover.wait(lambda: mover.domains() == {mover.source: PowerState.RUNNING}, 120.0)
 
 
 def test_guests_that_run_on_both_hosts_are_paused_on_both(mover: Mover) -> None:

@@ -14,7 +14,7 @@ from minova.conductor.unexpected import listing
 from minova.conductor.unexpected.adoption import Adoption
 from minova.conductor.unexpected.images import adopt_image, remove_image
 from minova.conductor.unexpected.listing import UnexpectedItem
-from minova.conductor.unexpected.removal import remove
+from minova.conductor.unexpected.removal import remove, remove_last_copies
 from minova.db.engine import Database
 from minova.db.recovery import unexpected
 from minova.db.schema import require_schema
@@ -40,7 +40,7 @@ _HEAD = (
 def list_unexpected(conf: cfg.ConfigOpts) -> bool:
     """Prints what hosts and image stores hold. Returns whether there is anything, for the exit code."""
     with _Opened(conf, readonly=True) as db, db.read() as session:
-        entries = listing.listed(session, conf)
+        entries = [*listing.listed(session, conf), *listing.last_copies(session)]
     if conf.command.json:
         print(msgspec.json.format(msgspec.json.encode(entries), indent=2).decode())
     else:
@@ -109,7 +109,7 @@ def _adopt(session: Session, db: Database, uuid: str, host: str | None, *, take_
 def _remove(session: Session, db: Database, uuid: str, host: str | None) -> None:
     if unexpected.guests(session, uuid):
         remove(session, uuid, host, listing.now())
-    else:
+    elif not remove_last_copies(session, uuid, host, listing.now(), db.now()):
         remove_image(session, uuid, listing.now())
 
 

@@ -8,7 +8,7 @@ import msgspec
 from minova import errors
 from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
 from minova.compute.moves.move_records import MoveRecords
-from minova.compute.moves.phases import CancelCheck, MoveImages, Phase, Reported, require_none_runs, require_served
+from minova.compute.moves.phases import CancelCheck, MoveImages, Phase, Reported, require_served
 from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
@@ -85,7 +85,7 @@ class LivePhases:
             raise errors.HardwareNotOffered(f"The hypervisor of {self._host} does not move guests")
         tracker = self._nodes.tracker(move.migration.dest_node or "")
         with tracker.move_claim(ctx, move.instance, move.migration, move.limits):
-            require_none_runs(self._driver, move.instance.uuid)
+            self._records.require_none_newer(move)
             self._driver.check_live(_fitted(move), move.live_source, block=move.block)
             withheld = self._images.fetch(ctx, move.instance, check)
             require_served(withheld, move.instance.image, move.live_source.export)

@@ -7,6 +7,7 @@ from minova.compute.guest_records import GuestRecords
 from minova.compute.instances.domains import is_newer, pause_stray
 from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
+from minova.objects.actions.power_rules import ON
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.migration import Migration
 from minova.objects.servers.moves import MoveMessage
@@ -48,6 +49,19 @@ class MoveRecords:
         self._records.keep(
             msgspec.structs.replace(record, instance=after, attempt=migration.attempt, node=node, accepted=accepted)
         )
+
+    def require_none_newer(self, move: MoveMessage) -> None:
+        """Raises GuestStateUnexpected if the destination has a guest of the instance that runs, or files that are newer than those at the
+        source, before the move has brought any. A restored database, or an operator, has taken the instance from it, and numbers of lost
+        attempts are given again: the disks that are to come would replace those files, or be taken for them.
+        """
+        uuid, attempt = move.instance.uuid, move.migration.old_attempt
+        if self._driver.power_state(uuid) in ON:
+            raise errors.GuestStateUnexpected(f"Another guest of instance {uuid} runs here")
+        if is_newer(self._driver, self._records, uuid, attempt):
+            raise errors.GuestStateUnexpected(
+                f"Files of instance {uuid} are here that are newer than its attempt {attempt}: they are left as they are"
+            )
 
     def note_accepted(self, ctx: RequestContext, move: MoveMessage) -> None:
         """The row names this host with the attempt of its guest."""

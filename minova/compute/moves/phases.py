@@ -167,7 +167,8 @@ class ColdPhases:
         return {MovePhase.RELEASE: self._records.note_left, **accepted}
 
     def given_up(self) -> Mapping[MovePhase, Reported]:
-        return {MovePhase.CLAIM: self._records.note_given_up, MovePhase.START: self._records.pause_stray}
+        stray = dict.fromkeys((MovePhase.START, MovePhase.RESTORE), self._records.pause_stray)
+        return {MovePhase.CLAIM: self._records.note_given_up, **stray}
 
     # -- forward ---------------------------------------------------------------------------------------------------
 
@@ -179,7 +180,7 @@ class ColdPhases:
         with tracker.move_claim(ctx, move.instance, move.migration, move.limits):
             if _is_local(move.migration):
                 return PhaseResult()
-            require_none_runs(self._driver, move.instance.uuid)
+            self._records.require_none_newer(move)
             withheld = self._images.fetch(ctx, move.instance, check)
             for error in withheld.values():
                 LOG.warning("The source must serve the image of instance %s, too: %s", move.instance.uuid, error)
@@ -324,7 +325,8 @@ class ColdPhases:
             self._driver.settle_live(uuid)
         if move.instance.host != self._host or move.instance.deleted:
             state = self._driver.power_state(uuid)
-            if state in ON and not _is_proven(migration) and not move.instance.deleted:
+            paused_copy = migration.stayed and state is PowerState.PAUSED
+            if state in ON and not paused_copy and not _is_proven(migration) and not move.instance.deleted:
                 raise errors.GuestStateUnexpected(f"The guest of instance {uuid} runs here and at {move.instance.host}")
             last = None if move.instance.deleted else self._last_left(move)
             self._records.remove(uuid, move.instance.host, last)
@@ -368,14 +370,6 @@ class ColdPhases:
 
     def _result(self, instance_uuid: str) -> PhaseResult:
         return PhaseResult(power_state=self._driver.power_state(instance_uuid))
-
-
-def require_none_runs(driver: ComputeDriver, instance_uuid: str) -> None:
-    """Raises GuestStateUnexpected if a guest of the instance runs at the destination before its move has begun: a restored database, or
-    an operator, has taken the instance from it. The disks that are to come would replace its own.
-    """
-    if driver.power_state(instance_uuid) in ON:
-        raise errors.GuestStateUnexpected(f"Another guest of instance {instance_uuid} runs here")
 
 
 # What a migration is once its source has removed its copy.

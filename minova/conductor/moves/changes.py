@@ -318,10 +318,8 @@ class MoveChanges:
             move = replace(move, migration=replace(move.migration, has_switched=True))
             self._switch(session, move, move.migration)
         migration = self._ended(move, end, unclean=unclean)
-        if migration.cleanup_host is not None and is_in_doubt(end, move.plan, failure):
-            migration = replace(migration, hold=_hold(end, move.plan, failure))
-        elif migration.cleanup_host is not None and end is MoveEnd.FAILED and move.plan.stayed:
-            migration = replace(migration, proven=True)
+        if migration.cleanup_host is not None:
+            migration = _what_stays(migration, end, move.plan, failure)
         if move.plan.phase is MovePhase.SHOW_THERE and failure is not None and failure.kind in _NOTHING_TO_SHOW:
             migration = replace(migration, refused=migration.refused + 1)
         migrations.write(session, migration, at, now)
@@ -483,6 +481,18 @@ def _vm_state_after(end: MoveEnd, move: LockedMove, failure: Failure | None) -> 
 
 def _explained(reason: Failure) -> Failure:
     return replace(reason, text=f"The server could not be moved. {reason.message}")
+
+
+def _what_stays(migration: Migration, end: MoveEnd, plan: MovePlan, failure: Failure | None) -> Migration:
+    """Returns the ended migration with what may become of the copy that has not been removed yet."""
+    if is_in_doubt(end, plan, failure):
+        return replace(migration, hold=_hold(end, plan, failure))
+    if end is not MoveEnd.FAILED or not plan.stayed:
+        return migration
+    if failure is not None and failure.kind == "GuestStateUnexpected":
+        # The destination has found the copy running: it may have written what the source has not.
+        return replace(migration, hold=Hold.LAST)
+    return replace(migration, stayed=True)
 
 
 def _hold(end: MoveEnd, plan: MovePlan, failure: Failure | None) -> Hold:

@@ -420,10 +420,17 @@ def _has_guest(session: Session, phase: PhaseKey, host: str) -> bool:
     return instance is not None and not instance.deleted and (instance.host, instance.attempt) == (host, phase.attempt)
 
 
+def _is_back(session: Session, phase: PhaseKey, host: str) -> bool:
+    """Whether the row names the host, which has its guest again."""
+    instance = instances.lock(session, [phase.instance_uuid]).get(phase.instance_uuid)
+    return instance is not None and not instance.deleted and instance.host == host
+
+
 # What a host has done in these phases may be void by the time of its report. All other reports that come too late undo nothing.
 _COUNTS: Mapping[MovePhase, Callable[[Session, PhaseKey, str], bool]] = {
     **dict.fromkeys(_WITH_ALTERNATES, _keeps_claim),
     **dict.fromkeys((MovePhase.START, MovePhase.ARRIVE), _has_guest),
+    MovePhase.RESTORE: _is_back,
 }
 
 

@@ -9,13 +9,14 @@ from sqlalchemy.orm import Session
 from minova.conductor.unexpected import doubts
 from minova.db.models import UnexpectedGuest, UnexpectedImage
 from minova.db.recovery import unexpected
+from minova.db.servers import migrations
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import power_state_of
 from minova.objects.unexpected.removal_rules import HAS_NOTHING, WHY, DomainVerdict
 
 
 class UnexpectedItem(msgspec.Struct, frozen=True, kw_only=True):
-    """`kind`: guest or image. `where`: its host, or the host of the image store. `why`: in words.
+    """`kind`: guest, copy (of a guest's disks) or image. `where`: its host, or the host of the image store. `why`: in words.
 
     `project_id`, `user_id`, `flavor` (its name), `image_id`, `addresses`: what an adoption would write, by the record of
     the host.
@@ -52,6 +53,25 @@ def listed(session: Session, conf: cfg.ConfigOpts | None = None) -> list[Unexpec
     rows = unexpected.guests(session)
     guests = [_guest(guest, () if conf is None else tuple(doubts.of(session, conf, guest))) for guest in rows]
     return guests + [_image(image) for image in unexpected.images(session)]
+
+
+def last_copies(session: Session) -> list[UnexpectedItem]:
+    """Returns the copies of disks that ended moves have left, and that no rule may remove."""
+    return [
+        UnexpectedItem(
+            kind="copy",
+            id=migration.instance_uuid,
+            where=str(migration.cleanup_host),
+            name=f"migration {migration.uuid}",
+            reason=migration.hold.value,
+            why="a move has left it, and it may be newer than the server's disks",
+            attempt=migration.attempt,
+            can_be_adopted=False,
+            is_to_be_removed=False,
+            seen_at=migration.updated_at or now(),
+        )
+        for migration in migrations.last_copies(session)
+    ]
 
 
 def _guest(guest: UnexpectedGuest, why_alone: tuple[str, ...]) -> UnexpectedItem:

@@ -1,13 +1,16 @@
-"""The word of an operator that a host shall remove a guest which the database does not expect there."""
+"""The word of an operator that a host shall remove a guest which the database does not expect there, or a copy that a move has left."""
 
 from datetime import datetime
 
-from sqlalchemy import insert, select
+import msgspec
+from sqlalchemy import ColumnElement, insert, select
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.db.models import Instance, PurgedInstance, UnexpectedGuest
+from minova.db.models import Instance, PurgedInstance
 from minova.db.recovery import unexpected
+from minova.db.servers import instances, migrations
+from minova.objects.servers.migration import Hold
 from minova.objects.unexpected.removal_rules import HAS_NOTHING, DomainVerdict
 
 
@@ -26,7 +29,7 @@ def remove(session: Session, uuid: str, host: str | None, at: datetime) -> list[
     row = session.execute(select(Instance.host, Instance.deleted_at).where(Instance.uuid == uuid)).one_or_none()
     for guest in guests:
         is_alive = row is not None and row.deleted_at is None
-        if row is not None and is_alive and _is_last(session, guest, row.host):
+        if row is not None and is_alive and _is_last(session, uuid, guest.host, row.host):
             raise errors.Conflict(
                 f"Host {row.host} of server {uuid} has no guest: the one on {guest.host} may be the last copy. Adopt it, or delete "
                 "the server"
@@ -42,9 +45,30 @@ def remove(session: Session, uuid: str, host: str | None, at: datetime) -> list[
     return [guest.host for guest in guests]
 
 
-def _is_last(session: Session, guest: UnexpectedGuest, row_host: str | None) -> bool:
-    """Whether the host of the row reports that it does not have the guest."""
+def remove_last_copies(
+    session: Session, uuid: str, host: str | None, at: datetime, now: ColumnElement[float]
+) -> list[str]:
+    """Returns the hosts, of this one or all, that shall remove the copy of the instance's disks which an ended migration has left there,
+    and which was held because it may be the last one. A conductor asks them.
+
+    Raises Conflict if the instance has no guest elsewhere.
+    """
+    instance = instances.lock(session, [uuid]).get(uuid)
+    copies = [copy for copy in migrations.last_copies(session, uuid) if host in {None, copy.cleanup_host}]
+    for migration in migrations.lock_all(session, [copy.uuid for copy in copies]).values():
+        left_at = str(migration.cleanup_host)
+        if instance is None or instance.host is None or _is_last(session, uuid, left_at, instance.host):
+            raise errors.Conflict(
+                f"No host has a guest of server {uuid}: the copy on {left_at} may be the last one. Fetch what you need from it, and "
+                "delete the server"
+            )
+        migrations.write(session, msgspec.structs.replace(migration, hold=Hold.NONE, proven=True), at, now)
+    return [str(copy.cleanup_host) for copy in copies]
+
+
+def _is_last(session: Session, uuid: str, host: str, row_host: str | None) -> bool:
+    """Whether the host of the row, which is not this host, reports that it does not have the guest."""
     return any(
-        other.host == row_host != guest.host and other.reason == DomainVerdict.NO_GUEST.value
-        for other in unexpected.guests(session, guest.uuid)
+        other.host == row_host != host and other.reason == DomainVerdict.NO_GUEST.value
+        for other in unexpected.guests(session, uuid)
     )

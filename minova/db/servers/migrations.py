@@ -6,12 +6,12 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Update, bindparam, exists, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Update, bindparam, exists, func, insert, or_, select, union, update
 from sqlalchemy.orm import Session
 
 from minova.backoff import Backoff
 from minova.db.clock import for_insert
-from minova.db.models import ComputeNode, Instance, Migration, Task
+from minova.db.models import ComputeNode, Instance, Migration, Task, UnexpectedGuest
 from minova.db.sql import chunked, in_list
 from minova.objects.servers.live_migration import LiveProgress
 from minova.objects.servers.migration import ENDED, NOT_IN_PROGRESS, UNTOUCHED, Hold, MigrationType
@@ -42,6 +42,7 @@ _IN_PROGRESS_ON = (
     )
     .order_by(Migration.id)
 )
+_EXISTS_STILL = exists().where(Instance.uuid == Migration.instance_uuid, Instance.deleted_at.is_(None))
 _TABLE: Any = Migration.__table__
 # Seconds between two refused confirmations at most.
 _LONGEST_WINDOW = 86400.0
@@ -196,12 +197,11 @@ def to_clean(session: Session, hosts: Iterable[str], limit: int, *, after: int =
 
     The source of an evacuation is not among them: it asks by itself what it has to remove.
     """
-    exists_still = exists().where(Instance.uuid == Migration.instance_uuid, Instance.deleted_at.is_(None))
     query = select(Migration.id, Migration.value).where(
         Migration.id > after,
         Migration.cleanup_host.in_(sorted(set(hosts))),
         Migration.migration_type != MigrationType.EVACUATION,
-        or_(Migration.hold.in_([Hold.NONE.value, Hold.OPEN.value]), ~exists_still),
+        or_(Migration.hold.in_([Hold.NONE.value, Hold.OPEN.value]), ~_EXISTS_STILL),
     )
     return {row[0]: row[1] for row in session.execute(query.order_by(Migration.id).limit(limit))}
 
@@ -224,12 +224,24 @@ def change_holds(
             write(session, msgspec.structs.replace(migration, hold=after, proven=after is Hold.NONE), at, now)
 
 
+def last_copies(session: Session, instance_uuid: str | None = None) -> list[MigrationObject]:
+    """Returns the migrations of this instance, or of all, that have left what may be the last copy of its disks. None of deleted ones."""
+    is_left = (Migration.hold == Hold.LAST.value, Migration.cleanup_host.is_not(None), _EXISTS_STILL)
+    query = select(Migration.value).where(*is_left)
+    if instance_uuid is not None:
+        query = query.where(Migration.instance_uuid == instance_uuid)
+    return list(session.scalars(query.order_by(Migration.id)))
+
+
 def unclean_hosts(session: Session, instance_uuid: str) -> set[str]:
-    """Returns the hosts that have still to remove something of earlier moves of this instance."""
-    query = select(Migration.cleanup_host).where(
+    """Returns the hosts that have something of this instance besides the guest of its row: what earlier moves have left there, and
+    copies of which only an operator can say whether they may go.
+    """
+    left = select(Migration.cleanup_host).where(
         Migration.instance_uuid == instance_uuid, Migration.cleanup_host.is_not(None)
     )
-    return {host for host in session.scalars(query) if host is not None}
+    unexpected = select(UnexpectedGuest.host).where(UnexpectedGuest.uuid == instance_uuid)
+    return {host for host in session.scalars(union(left, unexpected)) if host is not None}
 
 
 def stale(session: Session, before: ColumnElement[float], limit: int) -> list[MigrationObject]:

@@ -98,7 +98,7 @@ class Hold(StrEnum):
     UNPROVEN: the row's host has not shown since that its own copy of the disks starts.
     OPEN: unproven, and a guest without its memory has the disks open there still.
     LAST: the last copy of what the disks had: the row's host has made its own anew from the image, or the guest may have gone on here
-      after its source's disks were left.
+      after its source's disks were left, or beside it. An operator decides.
     """
 
     NONE = ""
@@ -130,6 +130,8 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     then the migration keeps its allocation of that host.
     `hold`: whether it may do so already.
     `proven`: the row's host, or a later one, has started the guest from its own disks since. `hold` has ended by that.
+    `stayed`: the live migration has failed, and its source has reported that the guest is there as before. A paused copy at the
+    destination may be removed, since it was never seen running.
     `refused`: how often in a row the destination had no guest to show when the move was to be confirmed.
     """
 
@@ -154,6 +156,7 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     cleanup_host: str | None = None
     hold: Hold = Hold.NONE
     proven: bool = False
+    stayed: bool = False
     refused: int = 0
     created_at: datetime | None = None
     updated_at: datetime | None = None

@@ -6,14 +6,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from minova.cmd.manage import run
 from minova.db import models
 from minova.db.engine import Database
+from minova.db.servers import migrations
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.instance import Instance
+from minova.objects.servers.migration import Hold, Migration, MigrationType
 from minova.objects.unexpected.guest_record import GuestMark, GuestRecord
 from minova.objects.unexpected.removal_rules import DomainVerdict
 from tests.functional.placement.cases import held, hosts
@@ -166,6 +168,50 @@ def test_removal_writes_tombstones(operator: Operator, db: Database) -> None:
         assert session.scalars(select(models.PurgedInstance.uuid)).all() == [GUEST]
         assert session.scalars(select(models.DeletedImage.id)).all() == [IMAGE]
     assert operator.run("list", code=1).count("to be removed") == 2
+
+
+def test_a_copy_that_a_move_has_left_is_shown_and_removed(operator: Operator, db: Database) -> None:
+    """An instance has been adopted on host a, and a move had left on b what may be the last copy of its disks."""
+    report(db)
+    operator.run("adopt", GUEST, IMAGE, "--apply")
+    db.run(lambda session: migrations.add(session, held_copy(), AT, db.now()))
+    line = operator.run("list", code=1).splitlines()[1]
+    assert line.startswith(f"copy  {GUEST}  b")
+    assert "it may be newer than the server's disks" in line
+    operator.run("remove", GUEST, "--host", "a", "--apply", code=1)
+    operator.run("remove", GUEST)
+    assert operator.run("list", code=1).splitlines()[1] == line
+    operator.run("remove", GUEST, "--host", "b", "--apply")
+    assert "nothing" in operator.run("list")
+    with db.read() as session:
+        (changed,) = migrations.owed_by(session, "b")
+    assert (changed.hold, changed.proven) == (Hold.NONE, True)
+
+
+def test_the_only_copy_of_a_server_is_not_removed(operator: Operator, db: Database) -> None:
+    report(db)
+    operator.run("adopt", GUEST, IMAGE, "--apply")
+    db.run(lambda session: migrations.add(session, held_copy(), AT, db.now()))
+    with db.write() as session:
+        session.execute(update(models.Instance).values(host=None))
+    assert "the copy on b may be the last one" in operator.run("remove", GUEST, "--apply", code=1)
+
+
+def held_copy() -> Migration:
+    return Migration(
+        uuid=named("migration"),
+        instance_uuid=GUEST,
+        migration_type=MigrationType.LIVE_MIGRATION,
+        status="error",
+        source_compute="a",
+        source_node="a",
+        dest_compute="b",
+        dest_node="b",
+        old_flavor=FLAVOR,
+        new_flavor=FLAVOR,
+        cleanup_host="b",
+        hold=Hold.LAST,
+    )
 
 
 def test_what_cannot_be_done_is_said(operator: Operator) -> None:
