@@ -115,7 +115,7 @@ threading.Thread(target=threading.Event().wait, name="bystander", daemon=True).s
 )
 def test_a_crash_of_an_executable_leaves_the_stacks_of_its_threads(module: str, function: str, call: str) -> None:
     script = CRASH.format(module=module, function=function, call=call)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
     assert done.returncode == -11
     assert "Fatal Python error: Segmentation fault" in done.stderr
     assert "threading.py" in done.stderr
@@ -123,5 +123,5 @@ def test_a_crash_of_an_executable_leaves_the_stacks_of_its_threads(module: str, 
 
 def test_a_crash_of_the_command_leaves_its_stack() -> None:
     script = "import ctypes\nfrom minova.cli import main\nmain._run = lambda arguments: ctypes.string_at(0)\nmain.main(['x'])"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
     assert "Fatal Python error: Segmentation fault" in done.stderr

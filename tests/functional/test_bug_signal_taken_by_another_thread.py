@@ -27,5 +27,5 @@ print("stopped")
 
 
 def test_a_signal_that_another_thread_has_taken_stops_the_process() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (0, "stopped\n"), done.stderr

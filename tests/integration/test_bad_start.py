@@ -33,7 +33,7 @@ def start_output(name: str, folder: Path, text: str) -> tuple[int, list[str]]:
     file.write_text(text)
     words = [word.format(folder=folder) for word in WORDS[name]]
     command = [str(BIN / name), "--config-file", str(file), *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
     return done.returncode, done.stderr.splitlines()
 
 
@@ -64,7 +64,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
     missing = tmp_path / "missing.conf"
     words = [word.format(folder=tmp_path) for word in WORDS[name]]
     command = [str(BIN / name), "--config-file", str(missing), *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
     assert done.returncode == 1
     assert done.stderr.startswith(f"{name}: ")
     assert str(missing) in done.stderr
@@ -91,7 +91,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tables")
     file = folder / "minova.conf"
     file.write_text(f"[database]\nconnection = sqlite:///{folder}/minova.sqlite\n")
-    subprocess.run([BIN / "minova-manage", "--config-file", file, "db", "upgrade"], check=True, timeout=60)
+    subprocess.run([BIN / "minova-manage", "--config-file", file, "db", "upgrade"], check=True, timeout=120)
     return folder
 
 

@@ -38,7 +38,7 @@ class Guest:
         self.disk = folder / f"{self.name}.qcow2"
         self.console = folder / f"{self.name}.log"
         overlay = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", str(image), str(self.disk)]
-        subprocess.run(overlay, check=True, timeout=30)
+        subprocess.run(overlay, check=True, timeout=120)
 
     @property
     def xml(self) -> str:

@@ -214,7 +214,7 @@ def running(libvirtd: Libvirtd) -> list[str]:
 
 def test_a_second_one_on_the_same_folder_is_refused(books: Standalone) -> None:
     books.start()
-    second = subprocess.run(books.command(), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    second = subprocess.run(books.command(), capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
     assert second.returncode == 1
     state = books.folder / "state"
     assert second.stderr == f"minova-standalone: --state-dir {state}: another minova-standalone works there\n"
@@ -250,7 +250,9 @@ def test_local_networks_have_the_same_range_unless_the_host_reaches_them(books: 
 
 def test_a_port_in_use_is_said_and_leaves_the_folder_usable(books: Standalone) -> None:
     books.start()
-    other = subprocess.run(books.command("other"), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    other = subprocess.run(
+        books.command("other"), capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL
+    )
     assert other.returncode == 1
     assert "osapi_compute_listen_port" in other.stderr.splitlines()[-1]
     assert "Traceback" not in other.stderr

@@ -22,7 +22,7 @@ exec "$3" -m pytest -p no:cacheprovider -p no:randomly tests/security/test_root_
 def as_client(keep: list[Path], *words: str) -> subprocess.CompletedProcess[str]:
     become = [program("setpriv", "util-linux"), f"--reuid={CLIENT_ID}", f"--regid={CLIENT_ID}", "--clear-groups"]
     command = kept_paths.command([*become, *words], keep=keep, uid=CLIENT_ID)
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd="/")
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd="/")
 
 
 @pytest.fixture

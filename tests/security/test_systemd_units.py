@@ -40,7 +40,7 @@ def test_every_unit_has_a_limit() -> None:
 @pytest.mark.parametrize("unit", EXPOSURE)
 def test_systemd_finds_a_service_little_exposed(unit: str) -> None:
     command = ["systemd-analyze", "security", "--offline=true", "--no-pager", f"{sandbox.UNITS}/{unit}.service"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     score = re.search(r"Overall exposure level for \S+: ([\d.]+)", done.stdout)
     assert score is not None, done.stderr
     assert float(score[1]) <= EXPOSURE[unit], done.stdout

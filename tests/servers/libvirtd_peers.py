@@ -118,4 +118,4 @@ def peers(authority: Authority | None = None) -> Iterator[tuple[PeerLibvirtd, Pe
 
 
 def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True, timeout=30)
+    subprocess.run(["ip", *words], check=True, capture_output=True, timeout=120)

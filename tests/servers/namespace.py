@@ -30,7 +30,7 @@ class Namespace:
 
     def run(self, *command: str) -> str:
         """What it prints. An AssertionError with its words if it fails."""
-        done = subprocess.run(self.enter(*command), capture_output=True, text=True, timeout=60)
+        done = subprocess.run(self.enter(*command), capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, (command, done.stderr)
         return done.stdout
 

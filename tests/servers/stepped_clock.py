@@ -46,6 +46,6 @@ def _library() -> Path:
         half = library.with_suffix(f".{os.getpid()}")
         compiler = program("gcc", "gcc")
         command = [compiler, "-Wall", "-Werror", "-O2", "-shared", "-fPIC", "-o", str(half), str(SOURCE), "-ldl"]
-        subprocess.run(command, check=True, timeout=60, stdin=subprocess.DEVNULL)
+        subprocess.run(command, check=True, timeout=120, stdin=subprocess.DEVNULL)
         half.rename(library)
     return library

@@ -100,6 +100,6 @@ class VethGuest:
 
 
 def _run(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, (command, done.stdout, done.stderr)
     return done.stdout

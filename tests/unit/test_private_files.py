@@ -62,7 +62,7 @@ def test_a_plain_start_makes_private_files_under_any_umask(program: str, tmp_pat
     words = ["--state-dir", str(tmp_path)] if program == "minova-standalone" else ["db", "upgrade"]
     environment = dict(os.environ) | {"PYTHONPATH": str(Path.cwd())}
     command = ["sh", "-c", 'umask 0; exec "$@"', "sh", sys.executable, "-c", script, *words]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
     assert (tmp_path / "made").exists(), done.stderr
     assert mode(tmp_path / "made") == 0o600
 

@@ -39,7 +39,7 @@ KEY = TransferKey(identity="i", secret="00")
 
 def qemu_img(*words: object) -> str:
     command = ["qemu-img", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
 
 
 @pytest.fixture

@@ -107,7 +107,7 @@ def networks(server: Libvirtd) -> dict[str, list[tuple[str, ...]]]:
 def on_host(server: Libvirtd, *command: str) -> str:
     """What a command prints in the namespace of the host."""
     pid = (server.directory / "server.pid").read_text().strip()
-    done = subprocess.run(["nsenter", "-t", pid, "-n", *command], capture_output=True, text=True, timeout=30)
+    done = subprocess.run(["nsenter", "-t", pid, "-n", *command], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

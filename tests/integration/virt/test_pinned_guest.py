@@ -55,7 +55,7 @@ def test_a_pinned_guest_through_the_whole_stack_leaves_no_trace(
 ) -> None:
     def minova(*words: str) -> str:
         command = [str(BIN / "minova"), "--url", cloud.url, *words]
-        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
 
     minova("image", "create", "guest", "--file", str(guest_image), "--disk-format", "qcow2")
     minova("flavor", "create", "pinned", "--ram", str(PINNED_MB), "--disk", "1", "--vcpus", "1")

@@ -96,7 +96,7 @@ def ask(guest: VethGuest, kind: str, mac: str = MAC) -> dict[str, Any]:
 def ask_once(place: VethGuest, kind: str, mac: str = MAC) -> dict[str, Any]:
     """Empty: no server answered within two seconds."""
     command = ["ip", "netns", "exec", place.name, sys.executable, "-m", "tests.servers.dhcp_client", kind, mac]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=ROOT)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, cwd=ROOT)
     return dict(json.loads(done.stdout or "{}"))
 
 
@@ -251,7 +251,7 @@ def test_nothing_of_the_server_leaves_its_host_and_nothing_foreign_comes_in(
         assert not has_six(outside, "2001:db8:1:0:f816:3eff:fe00:2")
         # The namespace asks for an address of its range, which nothing but a guest here could have.
         within(Path("/run/netns") / namespace, send_outside)
-        frames = heard.communicate(timeout=60)[0]
+        frames = heard.communicate(timeout=120)[0]
     mac = networks.records()[NETWORK].mac
     assert mac not in frames, frames
     assert "udp 68" not in frames, "the request of a guest leaves its host"

@@ -45,6 +45,6 @@ def test_references_are_there() -> None:
 
 def test_minova_manage_prints_it() -> None:
     command = [str(Path(sys.executable).parent / "minova-manage"), "openapi"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == json.loads(json.dumps(describe()))

@@ -46,5 +46,5 @@ def test_pages_have_options_and_commands(pages: dict[str, str]) -> None:
 def test_groff_has_nothing_to_say_about_them() -> None:
     for path in (ROOT / "man").glob("*/*"):
         command = ["groff", "-man", "-ww", "-Tutf8", "-z", str(path)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert (done.returncode, done.stderr) == (0, ""), path

@@ -48,7 +48,7 @@ def port(folder_of_databases: Path) -> Iterator[int]:
         yield int(port_match[1])
     finally:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
     assert process.returncode == 0
     assert list(folder_of_databases.iterdir()) == []
 
@@ -74,7 +74,7 @@ def test_for_development_it_serves_a_new_database_on_loopback_and_leaves_nothing
 def test_a_port_in_use_names_its_option(folder_of_databases: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         command = [*PROGRAM, "--dev", "--port", str(taken.getsockname()[1])]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert ended.returncode == 1
     assert "[placement] listen = 127.0.0.1, listen_port" in ended.stderr
     assert list(folder_of_databases.iterdir()) == []

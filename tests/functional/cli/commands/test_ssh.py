@@ -332,7 +332,7 @@ def test_helper_connects_ssh_inside_the_network(
 def test_refusal_of_the_helper_is_shown(host: Path) -> None:
     helper = Helper(host)
     words = [sys.executable, "-m", reach.__name__, str(host), HIDDEN, FRONT, "22"]
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
     helper.close()
     assert (ended.returncode, f"{FRONT} is not reached by {host}: no route" in ended.stderr) == (1, True), ended.stderr
 

@@ -104,7 +104,7 @@ def test_processes_that_want_the_same_image_fetch_it_once(tmp_path: Path, server
     )
     words = [sys.executable, "-c", program, str(tmp_path), server.url, msgspec.json.encode(image()).decode()]
     started = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    answers = {process.communicate(timeout=60)[0] for process in started}
+    answers = {process.communicate(timeout=120)[0] for process in started}
     assert [process.returncode for process in started] == [0, 0, 0]
     assert len(answers) == len(server.requests) == 1
 
@@ -184,7 +184,7 @@ def test_the_verdict_beside_the_file_holds_as_long_as_the_rules(
         "print(inspect_once(path, 'raw').virtual_size)\n"
     )
     words = [sys.executable, "-c", program, str(tmp_path), server.url, msgspec.json.encode(image()).decode()]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
     assert int(done.stdout) == virtual_size
 
 
