@@ -272,9 +272,16 @@ def rules_with_remotes(session: Session, group_ids: Collection[int]) -> list[Rul
     return rows
 
 
-def remove_rule(session: Session, uuid: str) -> None:
-    session.connection().execute(delete(Rule).where(Rule.uuid == uuid))
+def remove_rule(session: Session, uuid: str, revision: int | None = None) -> bool:
+    """Returns whether there was such a rule of this revision; None: of any. A tag of the rule raises it, and does not lock the group."""
+    statement = delete(Rule).where(Rule.uuid == uuid)
+    if revision is not None:
+        statement = statement.where(Rule.revision_number == revision)
+    result: Any = session.connection().execute(statement)
+    if not result.rowcount:
+        return False
     _remove_tags_of_rules(session, [uuid])
+    return True
 
 
 def _remove_tags_of_rules(session: Session, uuids: Sequence[str]) -> None:

@@ -103,8 +103,7 @@ def add(api: NetworkApiCollaborators, call: Call, rules: Sequence[SecurityGroupR
 def delete(api: NetworkApiCollaborators, call: Call) -> None:
     rule = find(api, call)
     call.require_for(Target(project_id=rule.project_id))
-    common.require_revision(call, rule)
-    api.conductor.delete_security_group_rule(call.ctx, rule_id=rule.id)
+    api.conductor.delete_security_group_rule(call.ctx, rule_id=rule.id, **common.revision_argument(call))
 
 
 def find(api: NetworkApiCollaborators, call: Call) -> SecurityGroupRule:

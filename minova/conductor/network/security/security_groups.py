@@ -160,17 +160,22 @@ class SecurityGroups(SecurityGroupsApi):
         self._hints.rules_changed(sorted(by_group))
         return created
 
-    def delete_security_group_rule(self, ctx: RequestContext, rule_id: str) -> None:
-        """Raises SecurityGroupRuleNotFound if there is no such rule."""
+    def delete_security_group_rule(self, ctx: RequestContext, rule_id: str, revision: int | None = None) -> None:
+        """Raises SecurityGroupRuleNotFound if there is no such rule. `revision`: that the request requires; None: any. Raises
+        PreconditionFailed if the rule has another one.
+        """
 
         def work(session: Session) -> str:
             rule = security_groups.find_rule(session, rule_id)
             if rule is None:
                 raise errors.SecurityGroupRuleNotFound(f"Security group rule {rule_id} does not exist")
             lock_groups(session, [rule.security_group_id])
-            if security_groups.find_rule(session, rule_id) is None:
-                raise errors.SecurityGroupRuleNotFound(f"Security group rule {rule_id} does not exist")
-            security_groups.remove_rule(session, rule_id)
+            if not security_groups.remove_rule(session, rule_id, revision):
+                current_rule = security_groups.find_rule(session, rule_id)
+                if current_rule is None:
+                    raise errors.SecurityGroupRuleNotFound(f"Security group rule {rule_id} does not exist")
+                require_revision(current_rule, revision)
+                raise changed("security group rule", rule_id)
             give(session, rule.project_id, {"security_group_rule": 1})
             return rule.security_group_id
 

@@ -151,9 +151,9 @@ class SecurityGroupsApi(Protocol):
         """
         ...
 
-    @call(since="1.7")
-    def delete_security_group_rule(self, ctx: RequestContext, *, rule_id: str) -> None:
-        """The change applies at once to ports in use."""
+    @call(since="1.7", added={"revision": "1.9"})
+    def delete_security_group_rule(self, ctx: RequestContext, *, rule_id: str, revision: int | None = None) -> None:
+        """The change applies at once to ports in use. `revision`: as in `delete_network`."""
         ...
 
 

@@ -174,3 +174,17 @@ def test_overtaken_change_of_one_revision_is_refused(cloud: Cloud) -> None:
     cloud.conductor.before = before
     status, _ = cloud.ask("PUT", path, {"network": {"name": "x"}}, headers={"If-Match": "revision_number=1"})
     assert (status, cloud.get(path)["network"]["name"]) == (412, "first")
+
+
+def test_overtaken_deletion_of_one_revision_is_refused(cloud: Cloud) -> None:
+    path = made(cloud, "security_group_rule")
+    revision = cloud.get(path)["security_group_rule"]["revision_number"]
+
+    def before(method: str) -> None:
+        if method == "delete_security_group_rule":
+            assert cloud.ask("PUT", f"{path}/tags/red")[0] == 201
+
+    cloud.conductor.before = before
+    header = {"If-Match": f"revision_number={revision}"}
+    status, _ = cloud.ask("DELETE", path, headers=header)
+    assert (status, cloud.get(path)["security_group_rule"]["tags"]) == (412, ["red"])
