@@ -5,7 +5,7 @@ import msgspec
 from minova.objects.requests.request_spec import Selection
 
 # Steps whose names say nothing to users.
-EXPLAINED = {"ignore_hosts": "the server must leave it, or the request excludes it"}
+EXPLAINED = {"ignore_hosts": "the server must leave it, or a copy of the server is there, or the request excludes it"}
 
 
 class LostHost(msgspec.Struct, frozen=True, kw_only=True):
