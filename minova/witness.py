@@ -11,11 +11,7 @@ from minova import errors
 from minova.codecs import Decoder
 from minova.objects.hosts.cloud import (
     CloudState,
-    DatabaseState,
-    Judgement,
     WitnessRecord,
-    WitnessVerdict,
-    judge,
     learned,
 )
 from minova.private_files import make_folder, replace_file
@@ -43,12 +39,6 @@ class Witness:
     def remedy(self) -> str:
         """Returns what an operator does if this service is to belong to the other cloud."""
         return f"If it is to belong to that cloud, remove {self._path}" if self._path else "Start it again"
-
-    def judge(self, shown: DatabaseState) -> Judgement:
-        """Compares a database with what was seen. A new witness has seen nothing."""
-        if self.seen is None:
-            return Judgement(verdict=WitnessVerdict.AGREES if shown.uuid is not None else WitnessVerdict.UNKNOWN)
-        return judge(self.seen, shown)
 
     def learn(self, state: CloudState, now: float) -> None:
         """Keep what a database shows that agrees with what was seen. `now`: seconds, monotonic."""

@@ -51,7 +51,7 @@ from minova.conductor.servers.create import Servers
 from minova.conductor.servers.dry_run import DryRuns
 from minova.conductor.servers.guest_metadata import GuestMetadatas
 from minova.conductor.servers.terminate import Terminate
-from minova.conductor.tasks.worker import TaskWorker
+from minova.conductor.tasks.worker import TAKE_OVER_INTERVAL, TaskWorker
 from minova.conductor.tokens.console_tokens import Consoles
 from minova.conductor.tokens.guest_secrets import GuestSecretKeeper
 from minova.conductor.tokens.image_tokens import REFRESH_INTERVAL, ImageTokens
@@ -196,7 +196,7 @@ class ConductorManager:
                 work=self.collaborators.witnesses.end_safe_mode,
                 in_safe_mode=True,
             ),
-            PeriodicTask(name="take_over", interval=self.worker.renew_interval, work=work.take_over),
+            PeriodicTask(name="take_over", interval=TAKE_OVER_INTERVAL, work=work.take_over_orphaned),
             PeriodicTask(
                 name="process_due_tasks",
                 interval=float(self._conf.conductor.task_interval),

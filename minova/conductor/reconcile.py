@@ -46,8 +46,9 @@ class Reconcile:
         hosts = self._liveness.hosts()
         hosts_by_loss = {HostLoss.ABSENT: hosts.absent, HostLoss.FENCED: hosts.fenced}
         with self._worker.db.read() as session:
-            due_tasks = list(tasks.due(session, self._worker.id, self._worker.now(), LIMIT))
-            waiting = tasks.count_by_step(session, self._worker.id)
+            counts = tasks.count_by_step(session, self._worker.id, self._worker.now())
+            is_due = any(count.due for count in counts.values())
+            due_tasks = list(tasks.due(session, self._worker.id, self._worker.now(), LIMIT)) if is_due else []
             on_lost_hosts = {
                 loss: tasks.on_hosts(session, self._worker.id, hosts, self._registry.steps_ended_by(loss), LIMIT)
                 for loss, hosts in hosts_by_loss.items()
@@ -61,11 +62,18 @@ class Reconcile:
             )
         metrics.ACTIONS_WAITING.set(len(waiting_actions))
         for step in self._registry.steps:
-            metrics.TASKS.labels(step.value).set(waiting.get(step.value, 0))
+            metrics.TASKS.labels(step.value).set(counts[step.value].all if step.value in counts else 0)
         due_ids = {task.id for task in due_tasks}
         self._registry.resume(due_tasks)
         for loss, some in on_lost_hosts.items():
             self._registry.expire([task for task in some if task.id not in due_ids], FAILURES[loss])
+
+    def take_over_orphaned(self) -> None:
+        """Same as `take_over`, if the last renewal of the own lease has seen such tasks. Looks at no database otherwise, so
+        it may be called often.
+        """
+        if self._worker.has_seen_orphans:
+            self.take_over()
 
     def take_over(self) -> None:
         """Take over tasks whose owner's lease has expired, and resume them from their rows: messages that the owner may

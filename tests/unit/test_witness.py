@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from minova import errors
-from minova.objects.hosts.cloud import CloudState, CounterMark, DatabaseState, WitnessRecord, WitnessVerdict
+from minova.objects.hosts.cloud import CloudState, CounterMark, WitnessRecord
 from minova.witness import WRITE_INTERVAL, Witness
 
 STATE = CloudState(uuid="cloud", history="first", marks=(CounterMark("a", 1, 10.0),))
@@ -36,12 +36,6 @@ def test_a_new_history_is_written_at_once(tmp_path: Path) -> None:
     witness.learn(STATE, 0.0)
     witness.learn(CloudState(uuid="cloud", history="second"), 0.1)
     assert Witness(tmp_path / "cloud").seen == WitnessRecord(uuid="cloud", history="second")
-
-
-def test_a_new_witness_believes_any_database_that_has_an_identity(tmp_path: Path) -> None:
-    witness = Witness(tmp_path / "cloud")
-    assert witness.judge(DatabaseState(uuid="any")).verdict is WitnessVerdict.AGREES
-    assert witness.judge(DatabaseState(uuid=None)).verdict is WitnessVerdict.UNKNOWN
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"uuid": 1}', b"\xff\xfe", b"[]"])

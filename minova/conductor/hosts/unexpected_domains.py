@@ -8,13 +8,18 @@ from sqlalchemy.orm import Session
 
 from minova.db.models import Instance, Migration, TaskStep
 from minova.db.servers import migrations, tasks
-from minova.db.sql import chunked
+from minova.db.sql import chunked, in_list
 from minova.objects.hosts.compute_node import DomainView
 from minova.objects.servers.migration import ENDED
 from minova.objects.servers.migration import Migration as MigrationObject
 from minova.objects.servers.states import VmState
 from minova.objects.unexpected.guest_record import GuestMark
 from minova.objects.unexpected.removal_rules import DomainRow, DomainVerdict, must_pause, verdict
+
+# Built once: every audit of every node and every report of guests run it.
+_ROWS = select(
+    Instance.uuid, Instance.host, Instance.attempt, Instance.vm_state, Instance.task_state, Instance.deleted_at
+).where(in_list(Instance.uuid))
 
 
 class JudgedDomains(msgspec.Struct, frozen=True):
@@ -59,12 +64,9 @@ def judge(
 
 def _rows(session: Session, host: str, uuids: Iterable[str]) -> dict[str, DomainRow]:
     """Returns the rows of these instances that exist, deleted or not."""
-    model, rows = Instance, {}
-    columns = (model.uuid, model.host, model.attempt, model.vm_state, model.task_state, model.deleted_at)
+    rows = {}
     for chunk in chunked(list(uuids)):
-        for uuid, at, attempt, vm_state, task_state, deleted_at in session.execute(
-            select(*columns).where(model.uuid.in_(chunk))
-        ):
+        for uuid, at, attempt, vm_state, task_state, deleted_at in session.connection().execute(_ROWS, {"some": chunk}):
             rows[uuid] = DomainRow(
                 attempt=attempt,
                 host=at,
@@ -75,8 +77,9 @@ def _rows(session: Session, host: str, uuids: Iterable[str]) -> dict[str, Domain
             )
     away = [uuid for uuid, row in rows.items() if not row.is_here and not row.deleted]
     rows |= _away(session, host, {uuid: rows[uuid] for uuid in away}) if away else {}
-    owed_migrations = (*migrations.evacuated_from(session, host), *migrations.owed_by(session, host))
-    leaving = {migration.instance_uuid for migration in owed_migrations}
+    if not rows:
+        return {}
+    leaving = migrations.leaving(session, host)
     return rows | {uuid: msgspec.structs.replace(rows[uuid], is_leaving=True) for uuid in leaving & rows.keys()}
 
 

@@ -89,10 +89,9 @@ class HistoryMonitor:
 
     def read(self, session: Session, now: ColumnElement[float]) -> HistoryReading:
         """Compares the database with all evidence. Writes nothing."""
-        row = cloud.record(session, now)
         pending = self._pending()
         # After the evidence: a counter that was raised meanwhile must not look lost.
-        marks = cloud.newest_marks(session, row) if row is not None else ()
+        row, marks = cloud.record_and_marks(session, now)
         judged = {sender: self._judge(session, record, row, marks) for sender, record in pending.items()}
         doubts = {sender: judgement for sender, judgement in judged.items() if self._is_doubt(sender, judgement)}
         doubt = Judgement(verdict=WitnessVerdict.UNKNOWN) if row is None else None

@@ -31,6 +31,8 @@ Spawn = Callable[[Callable[[], None]], None]
 
 # How often a lease is renewed within its time: 9 s outlast a stop of 8 s, whenever it begins.
 RENEWALS = 18
+# How often this worker acts on tasks without an owner that a renewal has seen: within 9 + 0.5 + 0.25 s of their owner's death.
+TAKE_OVER_INTERVAL = 0.25
 # Seconds after a pause in this worker's renewals before it takes tasks over. The pause may have concerned all workers,
 # so the others get this time to renew their leases.
 GRACE = 2.0
@@ -83,6 +85,7 @@ class TaskWorker:
         self._wait = wait or self._stopped.wait
         self._lease_lock = threading.Lock()
         self._left = False
+        self._has_seen_orphans = False
         self._renewed_at: float | None = None
         self._quiet_until = float("-inf")
         self._pools = Pools(threads) if spawn is None else None
@@ -160,7 +163,9 @@ class TaskWorker:
         with self._lease_lock:
             if self._left:
                 return
-            self.history.apply(reading := self._leases.run(self._renew))
+            reading, has_seen_orphans = self._leases.run(self._renew)
+            self.history.apply(reading)
+            self._has_seen_orphans = has_seen_orphans
             if reading.is_foreign:
                 self.safe_mode.require_off()
             now, before = self._ticks(), self._renewed_at
@@ -168,6 +173,11 @@ class TaskWorker:
         if before is not None and now - before > self._lease / 2:
             LOG.warning("The lease was not renewed for %.1f s", now - before)
             self._quiet_until = now + GRACE
+
+    @property
+    def has_seen_orphans(self) -> bool:
+        """Returns whether, at the last renewal, another worker whose lease had ended owned tasks."""
+        return self._has_seen_orphans
 
     def may_take_over(self) -> bool:
         """Returns False while the leases of others may have expired for the same reason as the own one, and after this
@@ -182,15 +192,17 @@ class TaskWorker:
         leaving.start()
         leaving.join(LEAVE_WITHIN)
 
-    def _renew(self, session: Session) -> HistoryReading:
-        """Writes nothing to the database of another cloud."""
+    def _renew(self, session: Session) -> tuple[HistoryReading, bool]:
+        """Writes nothing to the database of another cloud. Returns whether tasks have lost their owner, too: a transaction
+        of its own for that costs as much as all of this.
+        """
         now = self.now()
         reading = self.history.read(session, now)
         if reading.is_foreign:
-            return reading
+            return reading, False
         if not tasks.renew_lease(session, self.id, now, self._lease):
             tasks.register_worker(session, self.id, self._host, now, self._lease)
-        return self.history.write(session, reading, now)
+        return self.history.write(session, reading, now), tasks.any_orphaned(session, self.id, now)
 
     def _leave(self) -> None:
         with self._lease_lock:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, bindparam, delete, insert, select, update
+from sqlalchemy import ColumnElement, Select, bindparam, delete, insert, select, true, update
 from sqlalchemy.orm import Session
 
 from minova.db.clock import for_insert
@@ -53,10 +53,8 @@ class CloudRecord(msgspec.Struct, frozen=True, kw_only=True):
         return self.key.sealed(self.uuid, self.history, mark)
 
 
-@lru_cache(16)
-def _row(now: ColumnElement[float]) -> Select[Any]:
-    """Built once for each clock: every conductor runs it twice a second."""
-    columns = (
+def _columns(now: ColumnElement[float]) -> tuple[Any, ...]:
+    return (
         Cloud.uuid,
         Cloud.history,
         Cloud.mark_secret,
@@ -68,16 +66,58 @@ def _row(now: ColumnElement[float]) -> Select[Any]:
         Cloud.safe_details,
         now.label("now"),
     )
-    return select(*columns).where(Cloud.id == ROW)
+
+
+@lru_cache(16)
+def _row(now: ColumnElement[float]) -> Select[Any]:
+    """Built once for each clock."""
+    return select(*_columns(now)).where(Cloud.id == ROW)
+
+
+@lru_cache(16)
+def _row_and_marks(now: ColumnElement[float]) -> Select[Any]:
+    """Built once for each clock: every conductor runs it twice a second. The row, once for each mark, or once without any."""
+    newest = _NEWEST.subquery()
+    marks = (
+        newest.c.id.label("mark_counter"),
+        newest.c.number.label("mark_number"),
+        newest.c.changed_at.label("mark_at"),
+    )
+    query = select(*_columns(now), *marks).select_from(Cloud).outerjoin(newest, true())
+    return query.where(Cloud.id == ROW).order_by(newest.c.changed_at.desc())
 
 
 def record(session: Session, now: ColumnElement[float]) -> CloudRecord | None:
     """Returns None if the database has no identity, as while a dump is being imported."""
     row = session.connection().execute(_row(now)).one_or_none()
-    if row is None:
-        return None
-    values = {name: value for name, value in row._mapping.items() if name not in {"history_without", "mark_secret"}}
-    return CloudRecord(history_without=tuple(row.history_without or ()), key=MarkKey(row.mark_secret), **values)
+    return None if row is None else _record_of(row)
+
+
+def record_and_marks(session: Session, now: ColumnElement[float]) -> tuple[CloudRecord | None, tuple[CounterMark, ...]]:
+    """Returns what `record` returns, and sealed marks of the counters that changed last: those of all living conductors."""
+    rows = session.connection().execute(_row_and_marks(now)).all()
+    if not rows:
+        return None, ()
+    cloud_record = _record_of(rows[0])
+    marks = (
+        CounterMark(row.mark_counter, row.mark_number, row.mark_at) for row in rows if row.mark_counter is not None
+    )
+    return cloud_record, tuple(map(cloud_record.sealed, marks))
+
+
+def _record_of(row: Any) -> CloudRecord:
+    return CloudRecord(
+        uuid=row.uuid,
+        history=row.history,
+        key=MarkKey(row.mark_secret),
+        history_since=row.history_since,
+        history_forced=row.history_forced,
+        history_without=tuple(row.history_without or ()),
+        safe_since=row.safe_since,
+        safe_reason=row.safe_reason,
+        safe_details=row.safe_details,
+        now=row.now,
+    )
 
 
 def is_safe_mode(session: Session) -> bool:
@@ -89,8 +129,8 @@ def is_safe_mode(session: Session) -> bool:
 def shown_to(
     session: Session, seen: WitnessRecord, row: CloudRecord | None, marks: Collection[CounterMark] = ()
 ) -> DatabaseState:
-    """Returns what this database holds of what a witness has seen. `row`, `marks`: as `record` and `newest_marks` returned them
-    in this transaction.
+    """Returns what this database holds of what a witness has seen. `row`, `marks`: as `record_and_marks` returned them in this
+    transaction.
 
     Nothing is looked up for what has no right seal: it may be any text of a hostile sender, and a database refuses some.
     """
@@ -138,13 +178,6 @@ def count(session: Session, counter: str, *, seen: int, number: int, now: Column
     values = {"b_counter": counter, "b_seen": seen, "b_number": number}
     result: Any = session.connection().execute(_count(now), values)
     return bool(result.rowcount)
-
-
-def newest_marks(session: Session, row: CloudRecord) -> tuple[CounterMark, ...]:
-    """Returns sealed marks of the counters that changed last: those of all living conductors."""
-    return tuple(
-        row.sealed(CounterMark(counter, number, at)) for counter, number, at in session.connection().execute(_NEWEST)
-    )
 
 
 def forget_counters(session: Session, now: ColumnElement[float]) -> None:

@@ -2,14 +2,24 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from sqlalchemy.orm import Session
 
 from minova.db.engine import Database
 from minova.db.recovery import cloud
 from minova.db.recovery.cloud import CloudRecord
-from minova.objects.hosts.cloud import LOST, OTHER_CLOUD, UNKNOWN, CloudState, Judgement, WitnessRecord, WitnessVerdict
+from minova.objects.hosts.cloud import (
+    LOST,
+    OTHER_CLOUD,
+    UNKNOWN,
+    CloudState,
+    CounterMark,
+    Judgement,
+    WitnessRecord,
+    WitnessVerdict,
+    judge,
+)
 from minova.safe_mode import SafeMode
 from minova.witness import Witness
 
@@ -64,9 +74,10 @@ class CloudWatch:
     def run(self) -> None:
         """Holds safe mode on, or releases it. Raises ServiceUnavailable if the database does not answer."""
         with self._db.read() as session:
-            row = cloud.record(session, self._db.now())
-            judgement = self._judge(session, row)
-            marks = cloud.newest_marks(session, row) if row is not None else ()
+            # Before the read: a counter that was raised meanwhile must not look lost.
+            seen = self._witness.seen
+            row, marks = cloud.record_and_marks(session, self._db.now())
+            judgement = self._judge(session, seen, row, marks)
         if row is not None and row.safe_since is not None:
             self._safe_mode.hold(self._cloud, row.safe_reason or LOST, row.safe_details or "")
         if judgement.verdict is WitnessVerdict.AGREES:
@@ -75,17 +86,18 @@ class CloudWatch:
             self._safe_mode.hold(self._doubt, _REASONS[judgement.verdict], judgement.details)
         if row is not None and row.safe_since is None:
             self._safe_mode.release(self._cloud)
-        if judgement.verdict is WitnessVerdict.LOST and self._witness.seen is not None:
-            self._tell(self._witness.seen)
+        if judgement.verdict is WitnessVerdict.LOST and seen is not None:
+            self._tell(seen)
         if row is not None and row.safe_since is None and judgement.verdict is WitnessVerdict.AGREES:
             self._learn(row.uuid)
             self._witness.learn(CloudState(uuid=row.uuid, history=row.history, marks=marks), self._ticks())
 
-    def _judge(self, session: Session, row: CloudRecord | None) -> Judgement:
-        record = self._witness.seen
-        if record is None:
+    def _judge(
+        self, session: Session, seen: WitnessRecord | None, row: CloudRecord | None, marks: Collection[CounterMark]
+    ) -> Judgement:
+        if seen is None:
             return Judgement(verdict=WitnessVerdict.AGREES if row is not None else WitnessVerdict.UNKNOWN)
-        judgement = self._witness.judge(cloud.shown_to(session, record, row))
+        judgement = judge(seen, cloud.shown_to(session, seen, row, marks))
         self._note_seals(judgement)
         is_past = judgement.verdict is WitnessVerdict.PAST and row is not None
         if judgement.verdict is WitnessVerdict.UNSEALED or (

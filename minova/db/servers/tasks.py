@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Insert, Select, Update, bindparam, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Insert, Select, Update, bindparam, case, delete, func, insert, select, update
 from sqlalchemy.orm import Session
 from sqlalchemy.orm.attributes import set_committed_value
 
@@ -45,8 +45,6 @@ _OF_BUILD = (
 )
 _BUILDS: Any = select(*_OF_BUILD).where(in_list(_TASKS.c.instance_uuid))
 _END_BUILDS = delete(_TASKS).where(in_list(_TASKS.c.instance_uuid)).returning(*_OF_BUILD)
-# Every conductor runs these every few seconds, and renews its lease.
-_COUNT_BY_STEP = select(Task.step, func.count()).where(Task.worker_id == bindparam("b_worker")).group_by(Task.step)
 # Overwrites what the session may have read before the lock.
 _LOCK = (
     select(Task)
@@ -71,6 +69,13 @@ def _update(now: ColumnElement[float], names: tuple[str, ...], *, deadline: bool
     if deadline:
         values["deadline"] = now + bindparam("b_deadline_in")
     return update(_TASKS).where(_TASKS.c.id == bindparam("b_id")).values(wake_at=now + bindparam("b_wake_in"), **values)
+
+
+@lru_cache(16)
+def _count_by_step(now: ColumnElement[float]) -> "Select[str, int, int]":
+    """Built once, as what follows: every conductor runs these every second, and renews its lease twice in it."""
+    due_count = func.count(case((Task.wake_at <= now, 1)))
+    return select(Task.step, func.count(), due_count).where(Task.worker_id == bindparam("b_worker")).group_by(Task.step)
 
 
 @lru_cache(16)
@@ -192,9 +197,17 @@ def due(session: Session, worker_id: str, now: ColumnElement[float], limit: int)
     return session.scalars(_due_tasks(now), {"b_worker": worker_id, "b_limit": limit}).all()
 
 
-def count_by_step(session: Session, worker_id: str) -> dict[str, int]:
+class TaskCount(NamedTuple):
+    """`due`: those of them whose `wake_at` has passed."""
+
+    all: int
+    due: int
+
+
+def count_by_step(session: Session, worker_id: str, now: ColumnElement[float]) -> dict[str, TaskCount]:
     """Counts the worker's tasks by step."""
-    return {row[0]: row[1] for row in session.connection().execute(_COUNT_BY_STEP, {"b_worker": worker_id})}
+    rows = session.connection().execute(_count_by_step(now), {"b_worker": worker_id})
+    return {step: TaskCount(count, due_count) for step, count, due_count in rows}
 
 
 def past_deadline(session: Session, instance_uuids: Iterable[str], now: ColumnElement[float]) -> set[str]:

@@ -67,9 +67,9 @@ def test_a_lagging_replica_is_promoted(
 
 def counted(cluster: Cluster) -> int:
     with cluster.db.read() as session:
-        row = cloud.record(session, cluster.db.now())
+        row, marks = cloud.record_and_marks(session, cluster.db.now())
         assert row is not None
-        return sum(mark.number for mark in cloud.newest_marks(session, row))
+        return sum(mark.number for mark in marks)
 
 
 def state(cluster: Cluster) -> cloud.CloudRecord:

@@ -49,7 +49,7 @@ def test_a_take_over_ends_and_the_lease_is_renewed_while_messages_wait_for_the_b
             harness.now += 8.0
             assert harness.conductor.worker.may_take_over()
             harness.conductor.heartbeat(CTX, host="a", binary="minova-compute")
-            next(task for task in harness.conductor.periodic_tasks() if task.name == "take_over").work()
+            harness.conductor.collaborators.reconcile.take_over()
             assert {harness.task(uuid).worker_id for uuid in uuids} == {other.worker.id}  # type: ignore[union-attr]
         finally:
             host.broker_is_back.set()
