@@ -2,15 +2,18 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from minova.db.models import Flavor, FlavorProject
 from minova.objects.catalogue import flavor as objects
 
+# Built once: every creation of a server runs it.
+_ONE = select(Flavor.value).where(Flavor.flavorid == bindparam("b_flavorid"))
+
 
 def flavor(session: Session, flavorid: str) -> objects.Flavor | None:
-    return session.scalar(select(Flavor.value).where(Flavor.flavorid == flavorid))
+    return session.connection().scalar(_ONE, {"b_flavorid": flavorid})
 
 
 def flavors(session: Session) -> Sequence[objects.Flavor]:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import BigInteger, ColumnElement, cast, func, select
+from sqlalchemy import BigInteger, ColumnElement, bindparam, cast, func, select
 from sqlalchemy.orm import Session
 
 from minova.db.api_queries import keyset
@@ -43,8 +43,14 @@ Order = Sequence[tuple[str, bool]]
 BATCH = 200
 
 
+# Built once: every creation of a server runs it.
+_ONE = select(Image.value, Image.id, Image.status, Image.created_at, Image.updated_at).where(
+    Image.id == bindparam("b_id")
+)
+
+
 def image(session: Session, image_id: str) -> objects.Image | None:
-    row = session.get(Image, image_id)
+    row = session.connection().execute(_ONE, {"b_id": image_id}).one_or_none()
     return None if row is None else _object(row)
 
 
@@ -63,9 +69,11 @@ def image_for_project(session: Session, image_id: str, project_id: str) -> Image
 
 def _as_seen_by(session: Session, stored_images: Sequence[objects.Image], project_id: str) -> list[ImageWithMembership]:
     shared = [each.id for each in stored_images if each.visibility == "shared" and each.owner != project_id]
-    query = select(ImageMember.image_id, ImageMember.status)
-    of_project = query.where(ImageMember.member_id == project_id, ImageMember.image_id.in_(shared))
-    statuses: dict[str, str] = {row[0]: row[1] for row in session.execute(of_project)} if shared else {}
+    statuses: dict[str, str] = {}
+    if shared:
+        query = select(ImageMember.image_id, ImageMember.status)
+        of_project = query.where(ImageMember.member_id == project_id, ImageMember.image_id.in_(shared))
+        statuses = {row[0]: row[1] for row in session.execute(of_project)}
     return [ImageWithMembership(each, statuses.get(each.id)) for each in stored_images]
 
 
@@ -108,13 +116,14 @@ def images(
         after = rows[-1][1:]
 
 
-def _object(row: Image) -> objects.Image:
-    """The columns, not the stored value, are authoritative for the id, the status and the times: conditional updates
+def _object(row: Any) -> objects.Image:
+    """`row`: of the model, or of `_ONE`. The columns, not the stored value, are authoritative for the id, the status and the times: conditional updates
     compare columns.
     """
-    return msgspec.structs.replace(
+    stored: objects.Image = msgspec.structs.replace(
         row.value, id=row.id, status=row.status, created_at=row.created_at, updated_at=row.updated_at
     )
+    return stored
 
 
 def existing_ids(session: Session, image_ids: Collection[str]) -> set[str]:
