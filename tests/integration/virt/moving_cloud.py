@@ -28,9 +28,10 @@ from tests.waiting import wait_for
 
 # The group lets echo requests and one of the ports in; both have a listener.
 OPEN, CLOSED = 2222, 2223
-# QEMU 7.2 emulates the processor here. When it begins to copy memory, it does not watch the pages that its translation cache has: what
-# the guest writes to them until the cache is emptied may be lost, whoever migrates. Each switch of page tables empties it: the guest's kernel
-# has a table of its own, and its processes neither work long nor start many programs.
+# QEMU 7.2 emulates the processor here. Each time that it looks for pages to copy, it stops watching those that its translation cache has:
+# what the guest writes to them until the cache is emptied may be lost, whoever migrates (two guests that stood still differed in seven
+# pages, and the kernel of the one that had arrived crashed). Each switch of page tables empties it: the guest's kernel has a table of its
+# own, and its processes neither work long nor start many programs. And QEMU looks rarely: it may stop the guest after its first look.
 GUEST = f"""#!/bin/sh
 boot=$(cat /proc/sys/kernel/random/boot_id)
 head -c 262144 /dev/urandom >/tmp/kept
@@ -41,6 +42,7 @@ exec 9<>/tmp/silent
 {{ while :; do echo "KEPT $(md5sum </tmp/kept)"; read -r -t 2 word <&9; done; }} >/dev/console 2>&1 &
 for port in {OPEN} {CLOSED}; do {{ while :; do nc -l -p $port -e /bin/cat; done; }} >/dev/null 2>&1 & done
 """
+RARE_LOOKS = {"live_migration_downtime": 4000, "live_migration_downtime_steps": 3}
 # Each host has records and namespaces of networks of its own, as if it was a machine.
 _ENTER = """\
 mkdir -p /run/minova /run/netns
@@ -382,6 +384,12 @@ def make_moving_cloud(
 ) -> Iterator[Callable[..., MovingCloud]]:
     """Takes the options of `moving_cloud`."""
     with ExitStack() as stack:
-        yield lambda **options: stack.enter_context(
-            moving_cloud(tmp_path, fresh_rabbit_url(), fresh_postgresql_url(), guest_image, **options)
-        )
+
+        def make(*, libvirt_options: Mapping[str, Any] | None = None, **options: Any) -> MovingCloud:
+            urls = fresh_rabbit_url(), fresh_postgresql_url()
+            libvirt_options = {**RARE_LOOKS, **(libvirt_options or {})}
+            return stack.enter_context(
+                moving_cloud(tmp_path, *urls, guest_image, libvirt_options=libvirt_options, **options)
+            )
+
+        yield make
