@@ -83,11 +83,17 @@ def guest(
     flavor: Flavor,
     *,
     run: bool = True,
+    has_config_drive: bool = False,
     **more: Any,
 ) -> Iterator[Guest]:
     driver = load(folder, libvirtd.uri, **more)
     image = Image(id="i", disk_format="qcow2", properties=properties)
-    new_guest = msgspec.structs.replace(instance(), image=image, flavor=flavor, system_metadata=to_metadata(DIVISION))
+    new_guest = msgspec.structs.replace(
+        instance(config_drive=has_config_drive),
+        image=image,
+        flavor=flavor,
+        system_metadata=to_metadata(DIVISION),
+    )
     try:
         driver.prepare(new_guest, driver.available_nodes()[0], 1, file)
         if run:
@@ -140,9 +146,11 @@ def test_guest_boots_by_uefi_and_its_variables_go_with_it(
     tmp_path: Path, libvirtd: Libvirtd, guest_image: Path
 ) -> None:
     small = msgspec.structs.replace(FLAVOR, memory_mb=256, extra_specs={})
-    with guest(tmp_path, libvirtd, guest_image, {"hw_firmware_type": "uefi"}, small) as vm:
+    with guest(tmp_path, libvirtd, guest_image, {"hw_firmware_type": "uefi"}, small, has_config_drive=True) as vm:
         vm.ready(1)
         assert vm.ask("[ -d /sys/firmware/efi ] && echo uefi") == "uefi"
+        # Its firmware leaves the controller of an IDE CD off, unless it may boot from there.
+        assert f"MINOVA-GUEST CONFIGDRIVE /dev/sr0 uuid={vm.instance.uuid}" in vm.log()
         assert variables(libvirtd) == [f"instance-{vm.instance.uuid}_VARS.fd"]
     assert variables(libvirtd) == []
 

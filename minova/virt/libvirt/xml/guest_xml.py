@@ -30,6 +30,8 @@ from minova.virt.libvirt.xml.system_xml import BootFiles, add_sysinfo, add_syste
 
 # Seconds between the guest's reports of its memory.
 BALLOON_PERIOD = 10
+# The drives of each, by the names that libvirt connects there.
+_IDE_CHANNELS = ({"hda", "hdb"}, {"hdc", "hdd"})
 # The architectures whose firmware tables identify a guest.
 _SMBIOS_ARCHES = {"x86_64", "i686", "aarch64"}
 
@@ -89,11 +91,7 @@ def guest_xml(
     _text(domain, "on_crash", "destroy")
     devices = ET.SubElement(domain, "devices")
     add_disks(devices, guest, disks, instance.uuid)
-    if devices.find("disk/boot") is not None:
-        # libvirt takes one of them: an order of devices, or a kind of device.
-        system = domain.find("os")
-        assert system is not None
-        system.remove(next(system.iter("boot")))
+    _order_boot(domain, devices, guest)
     if guest.emulated:
         _add_consoles(devices, guest, console_log, serial_port)
         features_xml.add_inputs(
@@ -130,6 +128,31 @@ def _text(parent: ET.Element, tag: str, text: str, **attributes: str) -> None:
 
 def _cpuset(settings: HostSettings) -> dict[str, str]:
     return {"cpuset": cpu_spec.write(settings.pinned)} if settings.pinned else {}
+
+
+def _order_boot(domain: ET.Element, devices: ET.Element, guest: Guest) -> None:
+    """UEFI firmware turns on only the channels of IDE from which it may boot, and Linux takes one that is off for one without drives: the
+    guest would not find its config drive there. So a drive of each channel comes after the disk from which the guest boots.
+    """
+    disks = devices.findall("disk")
+    first = next((disk for disk in disks if disk.find("boot") is not None), disks[0] if disks else None)
+    channels = [[disk for disk in disks if _target(disk) in names] for names in _IDE_CHANNELS]
+    others = [drives[0] for drives in channels if drives and first not in drives]
+    if guest.hardware.uefi and first is not None and others:
+        if first.find("boot") is None:
+            ET.SubElement(first, "boot", order="1")
+        for order, drive in enumerate(others, 2):
+            ET.SubElement(drive, "boot", order=str(order))
+    if devices.find("disk/boot") is not None:
+        # libvirt takes one of them: an order of devices, or a kind of device.
+        system = domain.find("os")
+        assert system is not None
+        system.remove(next(system.iter("boot")))
+
+
+def _target(disk: ET.Element) -> str:
+    target = disk.find("target")
+    return "" if target is None else target.get("dev", "")
 
 
 def _mark_of(instance: Instance, host: str, node: str, attempt: int) -> DomainMark:

@@ -107,7 +107,7 @@ def _emulated(tpm: ET.Element) -> str:
 
 _MODEL, _TYPE = frozenset({"model"}), frozenset({"type"})
 _DEVICES = {
-    "disk": _DeviceForm(children={"target": frozenset({"dev", "bus"})}, key=_file_name),
+    "disk": _DeviceForm(children={"target": frozenset({"dev", "bus"}), "boot": frozenset({"order"})}, key=_file_name),
     "interface": _DeviceForm(children={"model": _TYPE}, key=_mac),
     "hostdev": _DeviceForm(key=_first),
     "serial": _DeviceForm(children={"target": frozenset({"type", "port"})}, key=_first),
@@ -283,6 +283,8 @@ def _devices(source: ET.Element | None, own: ET.Element) -> ET.Element:
             raise _refused(f"device {element.tag}")
         _require_harmless(element)
         device = ET.Element(element.tag) if form.key is None else _counterpart(element, form.key, unmatched)
+        # The order in which the guest boots is that of its source.
+        _replace(device, "boot", None)
         _show(device, element, form)
         devices.append(device)
     devices.extend(own.findall("graphics"))

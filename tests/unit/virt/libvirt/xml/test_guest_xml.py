@@ -589,6 +589,45 @@ def test_interface_limits() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("properties", "disks", "order"),
+    [
+        ({"hw_firmware_type": "uefi"}, ("disk", "disk.config"), {"disk": "1", "disk.config": "2"}),
+        ({"hw_firmware_type": "uefi"}, ("disk", "disk.eph0"), {"disk": "1", "disk.eph0": "2"}),
+        (
+            {"hw_firmware_type": "uefi"},
+            ("disk", "disk.rescue", "disk.config"),
+            {"disk.rescue": "1", "disk.config": "2"},
+        ),
+        (
+            {"hw_firmware_type": "uefi", "hw_disk_bus": "ide"},
+            ("disk", "disk.eph0", "disk.swap", "disk.config"),
+            {"disk": "1", "disk.swap": "2"},
+        ),
+        # The firmware turns this channel on for the root disk, and other controllers need no firmware.
+        ({"hw_firmware_type": "uefi", "hw_disk_bus": "ide"}, ("disk", "disk.config"), {}),
+        ({"hw_firmware_type": "uefi", "hw_machine_type": "q35"}, ("disk", "disk.config"), {}),
+        ({"hw_firmware_type": "bios"}, ("disk", "disk.config"), {}),
+        ({"hw_firmware_type": "bios"}, ("disk", "disk.rescue", "disk.config"), {"disk.rescue": "1"}),
+    ],
+)
+def test_bug_uefi_left_the_controller_of_the_config_drive_off(
+    properties: dict[str, str], disks: tuple[str, ...], order: dict[str, str]
+) -> None:
+    instance = Instance(uuid=UUID, display_name="web", flavor=FLAVOR, image=Image(id="i", properties=properties))
+    forms: dict[str, dict[str, Any]] = {
+        "disk.config": {"is_cd": True},
+        "disk.eph0": {"bus": "ide"},
+        "disk.rescue": {"boots": True},
+    }
+    given = [Disk(path=f"/d/{name}", driver_format="raw", **forms.get(name, {})) for name in disks]
+    domain = ET.fromstring(guest_xml(instance, UEFI, node="n1", attempt=3, disks=given, console_log=None))
+    found = zip(disks, domain.findall("devices/disk"), strict=True)
+    assert {name: boot.get("order") for name, disk in found if (boot := disk.find("boot")) is not None} == order
+    # libvirt takes one of them: an order of devices, or a kind of device.
+    assert len(domain.findall("os/boot")) == (0 if order else 1)
+
+
 def test_uefi_guest_without_secure_boot() -> None:
     domain = xml_of(UEFI, {"hw_firmware_type": "uefi"})
     assert attribute(domain, "os", "firmware") == "efi"

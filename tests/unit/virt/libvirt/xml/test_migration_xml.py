@@ -42,6 +42,7 @@ def settings(host: str, number: int) -> HostSettings:
         host=host,
         arch="x86_64",
         virt_type="qemu",
+        uefi=True,
         pinned=frozenset({number}),
         vnc_listen=f"10.0.0.{number}",
         serial=SerialConsoles(listen=f"10.0.0.{number}", ports=(10000, 10010)),
@@ -138,6 +139,18 @@ def test_files_consoles_networks_and_pins_are_those_of_the_destination() -> None
     assert new_domain.find("devices/disk/backingStore") is None
     # libvirt adds the console for the serial port by itself.
     assert new_domain.find("devices/console") is None
+
+
+@pytest.mark.parametrize(("at_source", "at_destination"), [("uefi", "bios"), ("bios", "uefi"), ("uefi", "uefi")])
+def test_order_in_which_a_guest_boots_is_that_of_its_source(at_source: str, at_destination: str) -> None:
+    """A host of another release may order disks as the other one does not: libvirt takes no order of devices beside one of kinds."""
+    images = {name: Image(id="i", properties={"hw_firmware_type": name}) for name in ("uefi", "bios")}
+    source = running(domain("hv1", 1, 1, image=images[at_source]))
+    new_domain = ET.fromstring(migrated_xml(source, domain("hv2", 2, 2, image=images[at_destination])))
+    for path in ("os/boot", "devices/disk/boot"):
+        assert [element.attrib for element in new_domain.findall(path)] == [
+            element.attrib for element in ET.fromstring(source).findall(path)
+        ]
 
 
 def test_disks_that_are_copied_are_those_that_the_guest_writes() -> None:
