@@ -2,11 +2,13 @@
 whether they went on: they count aloud, write memory, look after what they keep there, and answer pings and connections.
 """
 
+import os
 import re
 import shlex
+import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -285,12 +287,17 @@ class _Machine:
         self._keeper = subprocess.Popen(["setpriv", "--pdeathsig=KILL", *inside])
         self.namespace = Namespace(self._keeper.pid)
         wait_for("the namespaces of the host", self._is_ready)
+        self._mounts = Path(f"/proc/{self._keeper.pid}/ns/mnt").readlink()
 
     def _is_ready(self) -> bool:
         return Path(f"/proc/{self._keeper.pid}/comm").read_text() == "sleep\n"
 
     def end(self) -> None:
-        self._keeper.kill()
+        """With what services have left in it: a killed compute leaves the DHCP servers of its networks."""
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):  # it has ended by itself
+                if (process / "ns/mnt").readlink() == self._mounts:
+                    os.kill(int(process.name), signal.SIGKILL)
         self._keeper.wait()
 
 
