@@ -5,6 +5,7 @@ import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import libvirt
 import pytest
@@ -87,9 +88,14 @@ def require_hardware(guest: MovingGuest) -> None:
         assert connection.listSecrets() == []
     finally:
         connection.close()
-    xml = host.xml(guest.uuid)
-    for piece in ("<hugepages>", "<loader ", "<tpm model='tpm-crb'>", "<encryption format='luks'>"):
-        assert piece in xml, piece
+    running = ET.fromstring(host.xml(guest.uuid))
+    for path in (
+        "memoryBacking/hugepages",
+        "os/loader",
+        "devices/tpm[@model='tpm-crb']",
+        "devices/disk/source/encryption[@format='luks']",
+    ):
+        assert running.find(path) is not None, path
     lan = guest.cloud.lan
     assert guest.address == ADDRESS
     wait_for("the open port", lambda: lan.is_open(ADDRESS, OPEN), 60)
