@@ -105,7 +105,7 @@ def test_a_guest_migrates_by_post_copy(make_moving_cloud: Callable[..., MovingCl
             cli("server", "migrate", "--live-migration", guest.uuid)
             wait_for("the memory to be copied", lambda: guest.copied() > 4 << 20, 60)
             shown = guest.cloud.deployment.json("server", "migration", "list", "--server", guest.uuid)
-            cli("server", "migration", "force", "complete", guest.uuid, str(shown[0]["ID"]))
+            cli("server", "migration", "force", "complete", guest.uuid, str(shown[0]["Id"]))
             wait_for("the guest to have moved", lambda left=left: guest.is_at_rest() and guest.host != left, 120)  # type: ignore[misc]
             # Pages for which the guest has asked after the switch.
             assert guest.cloud.hosts[guest.host].completed(guest.uuid)["memory_postcopy_reqs"] > 0
