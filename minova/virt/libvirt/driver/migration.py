@@ -31,7 +31,7 @@ from minova.virt.libvirt.driver.cold_migration import ColdMigration
 from minova.virt.libvirt.guest_files.image_locks import ImageHold
 from minova.virt.libvirt.guest_state import jobs, power, sides
 from minova.virt.libvirt.host import lookup
-from minova.virt.libvirt.migration import live_run
+from minova.virt.libvirt.migration import live_run, paused_disks
 from minova.virt.libvirt.migration.live_options import LiveOptions, uri_of_peer
 from minova.virt.libvirt.storage.disk_images import BaseImage
 from minova.virt.libvirt.xml.disk_xml import disk_formats_of
@@ -271,6 +271,8 @@ class LibvirtMigration(ColdMigration):
             if instance.vm_state is not VmState.PAUSED:
                 _resume(domain)
                 self._clocks.set_soon(domain)
+            else:
+                paused_disks.activate(domain)
             self._note_addresses(domain)
             return power.state_of(domain)
 
