@@ -82,14 +82,6 @@ class Host:
         finally:
             connection.close()
 
-    def completed(self, uuid: str) -> dict[str, int]:
-        """Statistics of the migration with which the guest has come."""
-        connection = libvirt.open(self.libvirtd.uri)
-        try:
-            return dict(connection.lookupByUUIDString(uuid).jobStats(libvirt.VIR_DOMAIN_JOB_STATS_COMPLETED))
-        finally:
-            connection.close()
-
     def processor(self, uuid: str) -> str:
         """Registers of a guest's processor: whether it works, where, and whether it waits for an interrupt."""
         connection = libvirt.open(self.libvirtd.uri)
