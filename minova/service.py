@@ -7,6 +7,7 @@ import logging
 import os
 import random
 import signal
+import stat
 import sys
 import threading
 import time
@@ -314,9 +315,13 @@ def in_foreground() -> bool:
 
 
 def stop_on_signals(stopping: threading.Event, *more: signal.Signals) -> None:
-    """SIGTERM, SIGINT and `more` request a graceful stop. A second signal ends the process at once."""
+    """SIGTERM, SIGINT and `more` request a graceful stop. A second signal ends the process at once. After SIGHUP nothing is written to
+    the terminal any more.
+    """
 
     def ask(number: int, _frame: object) -> None:
+        if number == signal.SIGHUP:
+            _leave_terminal()
         if stopping.is_set():
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
@@ -324,3 +329,12 @@ def stop_on_signals(stopping: threading.Event, *more: signal.Signals) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT, *more):
         signal.signal(number, ask)
+
+
+def _leave_terminal() -> None:
+    """The terminal is gone. Python would end with an error because of what it could not write there."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (1, 2):
+        if stat.S_ISCHR(os.fstat(stream).st_mode):
+            os.dup2(nowhere, stream)
+    os.close(nowhere)

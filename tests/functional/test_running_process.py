@@ -113,11 +113,13 @@ def test_sighup_changes_what_is_reserved_and_a_wrong_file_changes_nothing(standa
 
 
 def test_who_loses_the_terminal_stops(tmp_path: Path) -> None:
-    """As a shell does it: when its terminal closes, the process in the foreground gets SIGHUP."""
+    """As a shell does it: when its terminal closes, the process in the foreground gets SIGHUP. What Python has not written yet is no
+    failure, as it was without PYTHONUNBUFFERED.
+    """
     child, terminal = pty.fork()
     words = Process(tmp_path).words
     if child == 0:
-        os.execv(words[0], words)
+        os.execve(words[0], words, {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"})
     output = b""
     while b"is ready" not in output:
         output += os.read(terminal, 65536)
