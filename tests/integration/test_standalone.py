@@ -153,7 +153,7 @@ def test_a_guest_outlives_the_service_and_is_stopped_and_started(
     said = real.cli("server", "console", "log", "vm")
     assert "READY hostname=vm.novalocal" in said
     # Its address on the network `default`, which nothing but the first start has made.
-    assert f"DHCP eth0 {created['addresses']['default']}/24" in said
+    assert f"DHCP eth0 {created['addresses']['default']}/24" in said, said
     public_key = real.cli("keypair", "show", "mine", "--public-key").strip()
     assert f"THE KEY: {public_key}" in said
     real.cli("keypair", "delete", "mine")

@@ -61,7 +61,11 @@ class Guest:
         return file.read_text(errors="replace").replace("\r", "") if file.exists() else ""
 
     def ready(self, boots: int) -> None:
-        wait_for(f"boot {boots}", lambda: self.log().count("MINOVA-GUEST READY") == boots, 240)
+        try:
+            wait_for(f"boot {boots}", lambda: self.log().count("MINOVA-GUEST READY") == boots, 240)
+        except AssertionError as error:
+            error.add_note(f"The console ends with:\n{self.log()[-3000:]}")
+            raise
 
     def ask(self, command: str) -> str:
         return self._console.ask(command)
