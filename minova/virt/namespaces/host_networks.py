@@ -3,13 +3,18 @@
 import os
 import socket
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from minova.errors import HypervisorError
 from minova.virt.namespaces.kernel import OWN
 from minova.virt.namespaces.namespaces import RUN, NetworkNamespaces
 from minova.virt.namespaces.network import GuestInterface, LocalNetwork, NetworkRecord
 from minova.virt.namespaces.remote import RemoteNamespaces
+
+# The first process, and a thread of the kernel where that one is hidden from root.
+_FIRST = (Path("/proc/1/ns/net"), Path("/proc/2/ns/net"))
 
 
 class HostNetworks(Protocol):
@@ -40,12 +45,21 @@ def of_this_host(helper: str, proc_net: Path = Path("/proc/net"), bridges: Colle
     """Returns the networks of the host. `helper`: the socket of minova-network-helper, which does the work for a process
     without root's rights. `bridges`: as `NetworkNamespaces` has them; the helper reads its own configuration.
 
-    `proc_net`: /proc/PID/net of libvirtd, if it has a network namespace of its own.
+    `proc_net`: /proc/PID/net of libvirtd, if it has a network namespace of its own. Files of a host with another network namespace
+    than the machine's stand apart: each of the two would remove the networks of the other one, whose bridges it does not see.
     """
     if os.geteuid():
         return RemoteNamespaces(Path(helper))
     own = proc_net.resolve().parent / "ns" / "net"
     number = own.stat().st_ino
-    if number == OWN.stat().st_ino:
-        return NetworkNamespaces(RUN, bridges=lambda: bridges)
+    if number == _of_machine():
+        return NetworkNamespaces(bridges=lambda: bridges)
     return NetworkNamespaces(RUN / f"host-{number}", own, f"@{number}", lambda: bridges)
+
+
+def _of_machine() -> int:
+    """Returns the number of the machine's, or the container's, network namespace."""
+    for namespace in (*_FIRST, OWN):
+        with suppress(OSError):
+            return namespace.stat().st_ino
+    raise HypervisorError("the network namespace of this process is not known: is /proc mounted?")
