@@ -126,6 +126,33 @@ def test_a_refusal_shows_what_was_used_before_the_request(db: Database) -> None:
     assert error.value.limits == {"cores": 4, "instances": 4, "ram": 4}
 
 
+def test_what_is_taken_is_limited_by_the_projects_own_limit_else_by_the_class_else_by_the_option(db: Database) -> None:
+    def store(session: Session) -> None:
+        quotas.set_class(session, "default", {"cores": 2, "ram": 100})
+        quotas.set_class(session, "gold", {"instances": 0})
+        quotas.set_limits(session, "p", {"cores": 5})
+        quotas.set_limits(session, "q", {"ram": 0, "instances": 0})
+
+    db.run(store)
+    options = {"cores": 0, "ram": 0, "instances": 1}
+    db.run(lambda session: quotas.take(session, "p", {"cores": 5, "ram": 100, "instances": 1}, options))
+    with pytest.raises(quotas.OverQuota) as error:
+        db.run(lambda session: quotas.take(session, "p", {"cores": 1, "ram": 1, "instances": 1}, options))
+    assert error.value.limits == {"cores": 5, "ram": 100, "instances": 1}
+    assert {excess.resource for excess in error.value.over} == {"cores", "ram", "instances"}
+
+
+def test_each_usage_of_the_project_rises_by_its_own_amount(db: Database) -> None:
+    amounts = {"cores": 2, "ram": 300, "instances": 1}
+    db.run(lambda session: quotas.count_first(session, "q"))
+    for _ in range(2):
+        db.run(lambda session: quotas.take(session, "p", amounts, None))
+    with db.read() as session:
+        counts = dict.fromkeys(COUNTED, 0)
+        assert quotas.usages_of(session, "p") == counts | {"cores": 4, "ram": 600, "instances": 2}
+        assert quotas.usages_of(session, "q") == counts
+
+
 def test_nothing_and_less_than_nothing_always_fit(db: Database) -> None:
     take(db, 4, limit=4)
     for amount in (0, -1):
