@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import parso
 import parso.python.tree
 from cosmic_ray import plugins
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
+from cosmic_ray.operators import boolean_replacer
 
 _COMPARISONS = (
     "Eq_NotEq",
@@ -73,6 +75,18 @@ class DropCall:
         return node
 
 
+class AddNot(boolean_replacer.AddNot):  # type: ignore[misc]
+    """Negates a condition. One that is an assignment, `if name := value`, needs brackets then."""
+
+    def mutate(self, node: Any, index: int) -> Any:
+        place = 2 if node.type == "test" else 1
+        condition = node.children[place]
+        if condition.type != "namedexpr_test":
+            return super().mutate(node, index)
+        node.children[place] = parso.parse(f" not ({condition.get_code(include_prefix=False)})")
+        return node
+
+
 class Mutant(NamedTuple):
     """`line`: of the module, where the change begins; `text`: of that line. `nth`: of the mutants of one kind on lines with this text."""
 
@@ -91,7 +105,10 @@ class Mutant(NamedTuple):
 
 def operators() -> dict[str, Any]:
     """Each kind of change with what makes it."""
-    return {name.removeprefix("core/"): plugins.get_operator(name)() for name in NAMES} | {"DropCall": DropCall()}
+    return {name.removeprefix("core/"): plugins.get_operator(name)() for name in NAMES} | {
+        "AddNot": AddNot(),
+        "DropCall": DropCall(),
+    }
 
 
 def mutants_of(path: Path, root: Path) -> Iterator[Mutant]:

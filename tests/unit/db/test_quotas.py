@@ -157,6 +157,7 @@ def test_nothing_and_less_than_nothing_always_fit(db: Database) -> None:
     take(db, 4, limit=4)
     for amount in (0, -1):
         assert take(db, amount, limit=0) == 4
+        db.run(lambda session, cores=amount: quotas.take(session, "new", {"cores": cores}, {"cores": 0}))
 
 
 @pytest.mark.parametrize("wanted", [{"cores": 1}, {"cores": 99}])

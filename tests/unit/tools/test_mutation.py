@@ -47,6 +47,17 @@ def test_comparisons_numbers_calls_and_operators_are_broken_and_types_are_not(tm
     assert all(compile(code, "module.py", "exec") for code in changed.values())
 
 
+def test_bug_negated_assignment_was_no_python(tmp_path: Path) -> None:
+    """The run of a room ended at the first `if name := value`."""
+    source = "def find(xs):\n    if x := max(xs):\n        return x\n    return 1 if (y := len(xs)) else y\n"
+    (tmp_path / "module.py").write_text(source)
+    mutants = [mutant for mutant in mutants_of(tmp_path / "module.py", tmp_path) if mutant.kind == "AddNot"]
+    first, second = (code_of(mutant, tmp_path) for mutant in mutants)
+    assert "    if not (x := max(xs)):\n" in first
+    assert "return 1 if not (y := len(xs)) else y" in second
+    assert all(compile(code, "module.py", "exec") for code in (first, second))
+
+
 def test_rooms_have_modules_and_tests() -> None:
     assert [name for name, room in ROOMS.items() if not room.files()] == []
     assert [test for room in ROOMS.values() for test in room.tests if not (ROOT / test).exists()] == []
