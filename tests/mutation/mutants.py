@@ -83,7 +83,8 @@ class AddNot(boolean_replacer.AddNot):  # type: ignore[misc]
         condition = node.children[place]
         if condition.type != "namedexpr_test":
             return super().mutate(node, index)
-        node.children[place] = parso.parse(f" not ({condition.get_code(include_prefix=False)})")
+        parse: Any = parso.parse
+        node.children[place] = parse(f" not ({condition.get_code(include_prefix=False)})")
         return node
 
 

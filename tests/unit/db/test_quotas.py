@@ -94,10 +94,11 @@ def test_a_limit_is_the_projects_own_else_that_of_the_class_else_the_option(db: 
         assert quotas.defaults(session, conf_of(), "gold") == options | {"instances": 700}
 
 
-def test_a_limit_of_the_class_that_is_set_later_does_not_override_the_projects_own(db: Database) -> None:
-    db.run(lambda session: quotas.set_limits(session, "p", {"cores": 8}))
+@pytest.mark.parametrize("own", [6, 8])
+def test_a_limit_of_the_class_that_is_set_later_does_not_override_the_projects_own(db: Database, own: int) -> None:
+    db.run(lambda session: quotas.set_limits(session, "p", {"cores": own}))
     db.run(lambda session: quotas.set_class(session, "default", {"cores": 7}))
-    assert (limits(db)["cores"], limits(db, "q")["cores"]) == (8, 7)
+    assert (limits(db)["cores"], limits(db, "q")["cores"]) == (own, 7)
 
 
 def test_limits_of_one_project_are_changed_and_removed_one_by_one(db: Database) -> None:
@@ -157,7 +158,8 @@ def test_nothing_and_less_than_nothing_always_fit(db: Database) -> None:
     take(db, 4, limit=4)
     for amount in (0, -1):
         assert take(db, amount, limit=0) == 4
-        db.run(lambda session, cores=amount: quotas.take(session, "new", {"cores": cores}, {"cores": 0}))
+        with db.write() as session:
+            quotas.take(session, "new", {"cores": amount}, {"cores": 0})
 
 
 @pytest.mark.parametrize("wanted", [{"cores": 1}, {"cores": 99}])
@@ -273,7 +275,9 @@ def test_a_destroyed_server_gives_back_what_it_counted(
             add_move(session, uuid, status)
 
     db.run(put)
-    db.run(lambda session: quotas.give_server(session, uuid, {"ports": 2}, counted=counted))
+    # A server counts unless its caller says otherwise.
+    uncounted = {} if counted else {"counted": False}
+    db.run(lambda session: quotas.give_server(session, uuid, {"ports": 2}, **uncounted))
     with db.read() as session:
         usages = quotas.usages_of(session, "p")
     assert {name: usages[name] for name in (*left, "ports")} == left | {"ports": 3}
