@@ -178,8 +178,13 @@ def check(guest: Debian, firmware: str, *, by_network: bool) -> None:
     [
         ("pc", "bios", True, {}),
         ("pc", "bios", False, {}),
-        ("pc", "uefi", False, {"__config_drive_format": "vfat"}),
+        ("pc", "uefi", True, {}),
+        # A CD on IDE, which UEFI leaves off unless it is told.
+        ("pc", "uefi", False, {}),
+        ("q35", "bios", True, {}),
+        # The next test has the eighth: q35, BIOS, and a CD on virtio-scsi.
         ("q35", "uefi", True, {}),
+        ("q35", "uefi", False, {"__config_drive_format": "vfat"}),
     ],
 )
 def test_cloud_init_finds_its_data_and_the_guest_its_hardware(
