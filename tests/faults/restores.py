@@ -71,6 +71,15 @@ def remove_given_up(cloud: Cloud) -> bool:
     return cloud.db.run(work)
 
 
+def adopt_newer(cloud: Cloud) -> None:
+    """As `minova-manage unexpected adopt` for guests that are newer than their rows: a host whose build was on its way when the database
+    went back in time reports its guest after the recovery.
+    """
+    for thing in recovery.find(cloud.db).things:
+        if thing.kind == "guest" and thing.reason == DomainVerdict.NEWER.value:
+            cloud.db.run(partial(adopt, cloud, thing))
+
+
 def remove_held_copies(cloud: Cloud) -> None:
     """As `minova-manage unexpected remove` for each copy that moves have left and that may be the last one."""
 

@@ -21,7 +21,7 @@ from minova.db.models import Instance, Migration, Service, Task
 from minova.objects.servers.states import PowerState
 from tests.faults.cloud import Cloud
 from tests.faults.mover import PROMPT
-from tests.faults.restores import have_reported, in_transit, recover, remove_given_up, remove_held_copies
+from tests.faults.restores import adopt_newer, have_reported, in_transit, recover, remove_given_up, remove_held_copies
 from tests.faults.storms import DOUBLE
 from tests.faults.test_crash_table import unfinished
 from tests.faults.test_evacuation import power_back, power_cut
@@ -250,6 +250,8 @@ class Story:
         self.world.run(LATE)
         if self.counts["restore 0xx"]:
             # Hosts report their guests once a minute, and are told with the next report what to remove.
+            self.world.run(REPORTS)
+            adopt_newer(self.cloud)
             self.world.run(REPORTS)
             if remove_given_up(self.cloud):
                 self.world.run(REPORTS)
