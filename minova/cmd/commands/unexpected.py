@@ -14,7 +14,7 @@ from minova.conductor.unexpected import listing
 from minova.conductor.unexpected.adoption import Adoption
 from minova.conductor.unexpected.images import adopt_image, remove_image
 from minova.conductor.unexpected.listing import UnexpectedItem
-from minova.conductor.unexpected.removal import remove, remove_last_copies
+from minova.conductor.unexpected.removal import removable_guests, remove, remove_last_copies
 from minova.db.engine import Database
 from minova.db.recovery import unexpected
 from minova.db.schema import require_schema
@@ -107,10 +107,14 @@ def _adopt(session: Session, db: Database, uuid: str, host: str | None, *, take_
 
 
 def _remove(session: Session, db: Database, uuid: str, host: str | None) -> None:
-    if unexpected.guests(session, uuid):
-        remove(session, uuid, host, listing.now())
-    elif not remove_last_copies(session, uuid, host, listing.now(), db.now()):
-        remove_image(session, uuid, listing.now())
+    """Decides about everything that there is of this id on the host, or anywhere: all of it, or nothing if one part is refused."""
+    at = listing.now()
+    copies = remove_last_copies(session, uuid, host, at, db.now())
+    # Without a copy, hosts that report nothing but that they have no guest are said by `remove`.
+    if removable_guests(session, uuid, host) or (not copies and unexpected.guests(session, uuid)):
+        remove(session, uuid, host, at)
+    elif not copies:
+        remove_image(session, uuid, at)
 
 
 def table(entries: Sequence[UnexpectedItem]) -> str:

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, insert, select
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.db.models import Instance, PurgedInstance
+from minova.db.models import Instance, PurgedInstance, UnexpectedGuest
 from minova.db.recovery import unexpected
 from minova.db.servers import instances, migrations
 from minova.objects.servers.migration import Hold
@@ -22,8 +22,7 @@ def remove(session: Session, uuid: str, host: str | None, at: datetime) -> list[
     Raises NotFound if no such guest is reported. Raises Conflict if it is the guest of an existing server, which must be
     deleted or adopted instead.
     """
-    listed = (guest for guest in unexpected.guests(session, uuid) if host in {None, guest.host})
-    guests = [guest for guest in listed if guest.reason not in HAS_NOTHING]
+    guests = removable_guests(session, uuid, host)
     if not guests:
         raise errors.NotFound(f"No host reports an unexpected guest {uuid}.")
     row = session.execute(select(Instance.host, Instance.deleted_at).where(Instance.uuid == uuid)).one_or_none()
@@ -43,6 +42,12 @@ def remove(session: Session, uuid: str, host: str | None, at: datetime) -> list[
     for guest in guests:
         unexpected.mark_for_removal(session, uuid, guest.host, at)
     return [guest.host for guest in guests]
+
+
+def removable_guests(session: Session, uuid: str, host: str | None) -> list[UnexpectedGuest]:
+    """Returns what this host, or all hosts, report of the guest, without reports that there is nothing."""
+    listed = (guest for guest in unexpected.guests(session, uuid) if host in {None, guest.host})
+    return [guest for guest in listed if guest.reason not in HAS_NOTHING]
 
 
 def remove_last_copies(

@@ -197,6 +197,40 @@ def test_the_only_copy_of_a_server_is_not_removed(operator: Operator, db: Databa
     assert "the copy on b may be the last one" in operator.run("remove", GUEST, "--apply", code=1)
 
 
+def reports(db: Database, **reasons: DomainVerdict) -> None:
+    """Replaces the reports of these hosts about the guest."""
+    with db.write() as session:
+        for host, reason in reasons.items():
+            mark = GuestMark(uuid=GUEST, name="web", node=host, memory_mb=512, vcpus=1, power_state=4, attempt=1)
+            session.merge(
+                models.UnexpectedGuest(
+                    host=host, uuid=GUEST, reason=reason.value, mark=mark, record=None, seen_at=AT, remove_at=None
+                )
+            )
+
+
+def test_bug_a_copy_and_a_guest_of_one_server_needed_two_calls(operator: Operator, db: Database) -> None:
+    report(db)
+    operator.run("adopt", GUEST, IMAGE, "--apply")
+    hosts(db, "c")
+    db.run(lambda session: migrations.add(session, held_copy(), AT, db.now()))
+    reports(db, c=DomainVerdict.MISPLACED)
+    operator.run("remove", GUEST, "--apply")
+    (line,) = operator.run("list", code=1).splitlines()[1:]
+    assert line.startswith(f"guest  {GUEST}  c")
+    assert "to be removed" in line
+
+
+def test_bug_refusal_to_remove_a_copy_was_hidden_by_the_report_of_its_host(operator: Operator, db: Database) -> None:
+    """The server's own host reports that it has no guest."""
+    report(db)
+    operator.run("adopt", GUEST, IMAGE, "--apply")
+    db.run(lambda session: migrations.add(session, held_copy(), AT, db.now()))
+    reports(db, a=DomainVerdict.NO_GUEST)
+    assert "the copy on b may be the last one" in operator.run("remove", GUEST, "--apply", code=1)
+    assert "No host reports an unexpected guest" in operator.run("remove", GUEST, "--host", "c", "--apply", code=1)
+
+
 def held_copy() -> Migration:
     return Migration(
         uuid=named("migration"),
