@@ -108,7 +108,8 @@ class Process:
         """The exit code, if it has ended."""
         with self._lock:
             if self.returncode is None and select.select([self._connection], [], [], 0)[0]:
-                self.returncode = int(self._answers.readline())
+                # Its watcher died without a word: the process died with it.
+                self.returncode = int(self._answers.readline() or -signal.SIGKILL)
                 self.__exit__()
             return self.returncode
 
@@ -182,6 +183,8 @@ def _started(kind: str) -> _Server:
 
 
 def serve(kind: str, listening: socket.socket) -> None:
+    # Ctrl-C at the terminal of the tests is for pytest and the executables. Those between them tell how they end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     mains = {name: importlib.import_module(module).main for name, module in KINDS[kind].items()}
     if kind == "commands":
         commands = importlib.import_module("minova.cli.commands")
@@ -213,6 +216,7 @@ def watch(connection: socket.socket, mains: Mapping[str, Any]) -> None:
     if pid == 0:
         connection.close()
         _die_with_the_parent()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         program = json.loads(request)
         _become(program, *files)
         sys.exit(mains[program["name"]]())
