@@ -79,7 +79,8 @@ def close_to_others(paths: Iterable[Path]) -> None:
             if not stat.S_ISLNK(status.st_mode) and not status.st_mode & stat.S_ISVTX:
                 path.chmod(stat.S_IMODE(status.st_mode) & ~_OTHERS)
                 LOG.info("Other users can no longer read %s", path)
-        except FileNotFoundError:
+        except (FileNotFoundError, PermissionError):
+            # A folder above it is closed to this service, which says so where it needs the file.
             continue
         except OSError as error:
             LOG.warning("Other users may be able to read %s: %s", path, error.strerror)

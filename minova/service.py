@@ -171,7 +171,7 @@ def within(seconds: float, what: str, work: Callable[[], None], *, level: int = 
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
-        LOG.log(level, "%s still works after %.1f s and is left behind", what, seconds)
+        LOG.log(level, "%s has not ended within %.1f s and is left behind", what, seconds)
     return not thread.is_alive()
 
 

@@ -67,7 +67,11 @@ def _read(path: Path) -> WitnessRecord | None:
         return _SEEN.from_json(path.read_bytes())
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError) as error:
+    except OSError as error:
+        raise errors.InvalidConfiguration(
+            f"{path} cannot be read: {error.strerror}. The user of this service must be able to read and write it."
+        ) from error
+    except msgspec.DecodeError as error:
         raise errors.InvalidConfiguration(
             f"{path} cannot be read: {error}. It shows to which cloud this service belongs. Restore it, or remove it if the "
             "database is the right one."

@@ -32,7 +32,7 @@ AUDIT_INTERVAL = 60.0
 REPORT_INTERVAL = 3.0
 # Seconds. A stop waits for builds only while heartbeats are answered, and looks so often whether they have ended.
 STOP_HEARTBEAT, CUT_OFF_AFTER, WORK_POLL = 1.0, 3.0, 0.5
-# Seconds that the end of the connection and the message of the stop may take.
+# Seconds that the end of the connection and the message to a conductor may take.
 CLOSE_WITHIN, LEAVE_WITHIN = 1.0, 1.0
 
 
@@ -145,7 +145,7 @@ class ComputeManager(ComputeMethods):
         if self._identity is not None:
             identity = self._identity
             identity.release()
-            within(LEAVE_WITHIN, "the message of the stop", lambda: self._leave(identity))
+            within(LEAVE_WITHIN, "the message to a conductor that this host stops", lambda: self._leave(identity))
 
     def _await_work(self) -> int:
         """Wait for running builds and removals, up to `graceful_shutdown_timeout`, while conductor and hypervisor answer.

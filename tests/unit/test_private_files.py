@@ -1,5 +1,6 @@
 """Files of a service are its own user's alone."""
 
+import errno
 import os
 import stat
 import subprocess
@@ -39,6 +40,17 @@ def test_what_an_earlier_release_left_open_is_closed(tmp_path: Path) -> None:
     database.chmod(0o664)
     private_files.close_to_others([tmp_path, database, tmp_path / "absent"])
     assert (mode(tmp_path), mode(database)) == (0o750, 0o660)
+
+
+def test_bug_files_in_a_closed_folder_were_a_warning_each(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "lstat", refuse)
+    private_files.close_to_others([Path("/var/lib/minova")])
+    assert caplog.messages == []
 
 
 def test_a_folder_for_all_users_and_the_target_of_a_link_keep_their_modes(tmp_path: Path) -> None:

@@ -45,6 +45,12 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes) -> 
         Witness(tmp_path / "cloud")
 
 
+def test_bug_a_file_of_another_user_was_to_be_removed(tmp_path: Path) -> None:
+    (tmp_path / "cloud").mkdir()  # root can read every file
+    with pytest.raises(errors.InvalidConfiguration, match=r"cannot be read: Is a directory\. The user of this service"):
+        Witness(tmp_path / "cloud")
+
+
 def test_a_folder_that_cannot_be_written_is_no_reason_to_stop(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_bytes(b"")
     witness = Witness(None)

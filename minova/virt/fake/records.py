@@ -129,9 +129,16 @@ class FakeRecords:
         self._save()
 
     def _read(self) -> dict[str, Domain]:
-        if self._file is None or not self._file.exists():
+        if self._file is None:
             return {}
-        domains = _DOMAINS.from_json(self._file.read_bytes())
+        try:
+            domains = _DOMAINS.from_json(self._file.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise errors.InvalidConfiguration(
+                f"[DEFAULT] instances_path: {self._file} cannot be read: {error.strerror}"
+            ) from error
         return {domain.uuid: domain for domain in domains}
 
     def _save(self) -> None:

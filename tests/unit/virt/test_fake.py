@@ -8,7 +8,7 @@ import pytest
 
 from minova import conf as configuration
 from minova import virt
-from minova.errors import Conflict, ConsoleTypeUnavailable, HypervisorUnavailable, NotFound
+from minova.errors import Conflict, ConsoleTypeUnavailable, HypervisorUnavailable, InvalidConfiguration, NotFound
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.guests.console import ConsoleType
 from minova.objects.servers.instance import Instance
@@ -73,6 +73,13 @@ def test_domains_outlive_the_process(tmp_path: Path) -> None:
     ]
     assert again.console_output(new_instance.uuid, None) == fake.console_output(new_instance.uuid, None)
     assert driver(tmp_path, fake_persistent=False).domains() == ()
+
+
+def test_bug_domains_that_cannot_be_read_ended_a_compute_with_a_traceback(tmp_path: Path) -> None:
+    """They are files of root where services have become services of another user."""
+    (tmp_path / "instances/fake-domains.json").mkdir(parents=True)  # root can read every file
+    with pytest.raises(InvalidConfiguration, match=r"fake-domains\.json cannot be read: Is a directory"):
+        driver(tmp_path)
 
 
 def test_failures_come_as_planned_and_then_no_more(tmp_path: Path) -> None:
