@@ -18,6 +18,8 @@ from minova import errors
 from minova.cmd.startup.systemd import Watchdog, notify
 from minova.conf import networks
 from minova.virt.namespaces.helper import OF_METADATA, Helper, serve_all
+from minova.virt.namespaces.host_networks import of_namespace
+from minova.virt.namespaces.kernel import OWN
 from minova.virt.namespaces.namespaces import RUN, NetworkNamespaces
 
 BINARY = "minova-network-helper"
@@ -55,7 +57,10 @@ def parser_of_helper() -> argparse.ArgumentParser:
         f"(default: {DEFAULT_FILE}, if there is one). It is read again for each use",
     )
     parser.add_argument(
-        "--run-dir", type=Path, default=RUN, help="where it notes what it has made; it ends with the host"
+        "--run-dir",
+        type=Path,
+        help=f"where it notes what it has made; it ends with the host (default: {RUN}, and in a network namespace of its own a folder below "
+        "it, so that two hosts of one machine stand apart)",
     )
     return parser
 
@@ -80,7 +85,11 @@ def main() -> NoReturn:
         uid = int(options.user) if options.user.isdigit() else pwd.getpwnam(options.user).pw_uid
         gid = grp.getgrnam(options.group).gr_gid if options.group else None
         files = options.config_file or [name for name in (DEFAULT_FILE,) if Path(name).exists()]
-        namespaces = NetworkNamespaces(options.run_dir, bridges=partial(bridges_of, files))
+        bridges = partial(bridges_of, files)
+        if options.run_dir is None:
+            namespaces = of_namespace(OWN, bridges)
+        else:
+            namespaces = NetworkNamespaces(options.run_dir, bridges=bridges)
         # Namespaces stay, because guests use them.
         signal.signal(signal.SIGTERM, _end)
         serve_all(

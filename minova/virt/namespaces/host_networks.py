@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -50,11 +50,15 @@ def of_this_host(helper: str, proc_net: Path = Path("/proc/net"), bridges: Colle
     """
     if os.geteuid():
         return RemoteNamespaces(Path(helper))
-    own = proc_net.resolve().parent / "ns" / "net"
+    return of_namespace(proc_net.resolve().parent / "ns" / "net", lambda: bridges)
+
+
+def of_namespace(own: Path, bridges: Callable[[], Collection[str]]) -> NetworkNamespaces:
+    """Returns the networks of a process with root's rights whose bridges are in this network namespace."""
     number = own.stat().st_ino
     if number == _of_machine():
-        return NetworkNamespaces(bridges=lambda: bridges)
-    return NetworkNamespaces(RUN / f"host-{number}", own, f"@{number}", lambda: bridges)
+        return NetworkNamespaces(bridges=bridges)
+    return NetworkNamespaces(RUN / f"host-{number}", own, f"@{number}", bridges)
 
 
 def _of_machine() -> int:

@@ -4,6 +4,7 @@ records in one folder, and neither sees the bridges of the other one. So guests 
 
 import subprocess
 import sys
+from pathlib import Path
 
 import libvirt
 import msgspec
@@ -13,8 +14,10 @@ from minova.virt.libvirt.networking.networks import network_xml
 from minova.virt.namespaces.host_networks import of_this_host
 from minova.virt.namespaces.kernel import NAMED
 from minova.virt.namespaces.network import network_of
+from minova.virt.namespaces.remote import RemoteNamespaces
 from tests.benchmarks.local_networks.__main__ import vif
 from tests.servers.libvirtd import Libvirtd
+from tests.waiting import wait_for
 
 PROGRAM = """\
 import sys
@@ -43,3 +46,25 @@ def test_records_of_a_host_in_a_namespace_stand_apart() -> None:
             assert not (NAMED / network_name(network_id)).exists()
         finally:
             host.remove(network_id)
+
+
+def test_records_of_a_helper_in_a_namespace_stand_apart(tmp_path: Path) -> None:
+    new_vif = vif(2)
+    network_id, network = new_vif.network_id, network_of(new_vif, metadata=True)
+    helper, of_metadata = tmp_path / "helper" / "sock", tmp_path / "metadata" / "sock"
+    words = ("--user", "0", "--socket", helper, "--metadata-socket", of_metadata)
+    with Libvirtd(networks=True) as server:
+        with libvirt.open(server.uri) as connection:
+            connection.networkCreateXML(network_xml(new_vif))
+        program = "from minova.cmd.network_helper import main; main()"
+        command = ["nsenter", f"--net=/proc/{server.pid}/ns/net", sys.executable, "-c", program, *map(str, words)]
+        with subprocess.Popen(command) as process:
+            try:
+                wait_for("the helper serves", helper.exists)
+                remote = RemoteNamespaces(helper)
+                remote.ensure(network)
+                assert [*of_this_host("", server.proc_net).records()] == [network_id]
+                assert network_id not in of_this_host("").records()
+                remote.remove(network_id)
+            finally:
+                process.terminate()
