@@ -37,11 +37,12 @@ class Outage:
         self._ended = float("-inf")
         self._failures = 0
         self._last = float("-inf")
-        # When each kind of reason was logged last.
-        self._logged: dict[str, float] = {}
+        # Kinds of reasons that were logged, and when the last line was.
+        self._logged: set[str] = set()
+        self._said = float("-inf")
 
     def failed(self, reason: object, kind: str | None = None) -> None:
-        """Logs the first failure, the first one for another reason, and one each ten minutes for each reason, as a warning;
+        """Logs the first failure, the first one for another reason, and one each ten minutes, as a warning;
         other failures are counted and logged at debug level. Reasons of one `kind` count as one; by default its text without numbers.
         """
         kind = _NUMBERS.sub("", str(reason)) if kind is None else kind
@@ -49,14 +50,15 @@ class Outage:
             self._failures += 1
             self._last = now = self._ticks()
             first = self._since is None
-            is_new = first or now - self._logged.get(kind, float("-inf")) >= REMINDER
+            is_new = first or kind not in self._logged or now - self._said >= REMINDER
             if first:
                 self._since = now
                 self._gauge.set(0)
             if is_new:
                 if len(self._logged) >= MOST_KINDS:  # these texts have more that differs than numbers
                     self._logged.clear()
-                self._logged[kind] = now
+                self._logged.add(kind)
+                self._said = now
             lasted = now - (now if self._since is None else self._since)
         if first:
             self._say(logging.WARNING, "%s does not answer: %s", self._what, reason)

@@ -43,8 +43,9 @@ _LINES = re.compile(
 _OPERATION = re.compile(r"[A-Za-z_.]+: (?=timed out$)")
 # A broker that refuses one operation answers.
 _REFUSED = re.compile(r"\b(?:Basic|Exchange|Queue)\.\w+: \(4\d\d\)")
+_UNKNOWN = "the connection is broken"
 _WORDS = {
-    "<RecoverableConnectionError: unknown error>": "the connection is broken",
+    "<RecoverableConnectionError: unknown error>": _UNKNOWN,
     "the broker does not answer": "timed out",  # of a heartbeat
 }
 
@@ -110,9 +111,11 @@ def reason_of(error: object) -> str:
 
 
 def failed(error: object) -> None:
-    """Notes a failure of the broker. When an outage begins, broken connections are one reason."""
+    """Notes a failure of the broker. When an outage begins, broken connections are one reason; a connection whose end is not known is
+    one at any time.
+    """
     reason = reason_of(error)
-    is_broken = _BROKEN.search(reason) is not None and OUTAGE.began_within(BURST)
+    is_broken = reason == _UNKNOWN or (_BROKEN.search(reason) is not None and OUTAGE.began_within(BURST))
     OUTAGE.failed(reason, kind="broken" if is_broken else None)
 
 

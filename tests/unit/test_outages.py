@@ -38,6 +38,7 @@ def test_bug_outage_hides_that_its_reason_has_changed(caplog: pytest.LogCaptureF
         outage.failed("certificate has expired")
     now = 603.5
     outage.failed("certificate has expired")
+    outage.failed("[Errno 111] refused, port 5")  # one line in ten minutes, not one for each
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
         "The broker does not answer: [Errno 111] refused, port 0.0",
         "The broker has not answered for 3 s: certificate has expired",

@@ -68,13 +68,14 @@ def test_bug_stop_of_the_broker_was_a_line_for_each_end_of_a_connection(
     DRIVER.error(UNREACHABLE, ID, "127.0.0.1", 40001, "[Errno 111] ECONNREFUSED", 1)
     now = 109.0
     DRIVER.error(UNREACHABLE, ID, "127.0.0.1", 40001, BROKEN[-1], 1)
-    now = 160.0
+    now = 163.0
+    DRIVER.error(UNREACHABLE, ID, "127.0.0.1", 40002, BROKEN[-1], 1)
     # A reason of its own: no connection was open any more.
     DRIVER.error(UNREACHABLE, ID, "127.0.0.1", 40001, "EOF occurred in violation of protocol (_ssl.c:992)", 1)
     assert [record.getMessage() for record in caplog.records] == [
         f"The message broker does not answer: {FORCED}",
         "The message broker has not answered for 2 s: [Errno 111] ECONNREFUSED",
-        "The message broker has not answered for 60 s: EOF occurred in violation of protocol (_ssl.c:992)",
+        "The message broker has not answered for 63 s: EOF occurred in violation of protocol (_ssl.c:992)",
     ]
 
 
