@@ -362,7 +362,10 @@ def test_bug_files_of_a_deleted_server_stay_on_a_destination_that_was_down(mover
 # -- evacuations -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("then", ["returns", "forced down"])
+@pytest.mark.parametrize(
+    "then",
+    ["returns", pytest.param("forced down", marks=pytest.mark.nightly("half of it is that of a host that returns"))],
+)
 def test_bug_an_evacuation_takes_a_silent_host_for_dead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str
 ) -> None:
@@ -427,6 +430,7 @@ def test_bug_a_confirmation_that_was_refused_is_repeated_in_each_window(tmp_path
         mover.cloud.world.close()
 
 
+@pytest.mark.nightly("as the test above, whose refusal has another reason; fifteen seconds")
 def test_bug_a_file_system_that_is_mounted_late_ends_automatic_confirmation(tmp_path: Path) -> None:
     """The next window after a refusal is twice as long, and confirms what is there by then."""
     mover = Mover(tmp_path, resize_confirm_window=60)

@@ -190,7 +190,7 @@ def placed_wrongly(session: Any, active: list[Instance]) -> list[str]:
     return problems
 
 
-@pytest.mark.nightly("requests of one server fill the same cloud, and the last test makes 200 in one request")
+@pytest.mark.nightly("requests of one server fill the same cloud")
 def test_two_hundred_in_one_request_fill_fifty_computes(cluster: Cluster, people: People, image: str) -> None:
     people.create(SMALL, image, BOOTS)
     assert settled(cluster) == {"active": BOOTS}
@@ -222,6 +222,7 @@ def test_with_too_little_room_the_right_number_is_active_and_the_rest_learn_why(
         assert all("2048" in words for words in lost), lost[0]
 
 
+@pytest.mark.nightly("the test above asks for more than there is room for, by requests of one server each")
 def test_a_request_for_more_than_there_is_room_for_gets_nothing(cluster: Cluster, people: People, image: str) -> None:
     people.create(LARGE, image, BOOTS)
     assert settled(cluster) == {"error": BOOTS}

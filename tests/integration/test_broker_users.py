@@ -106,7 +106,7 @@ def collected_sockets() -> Iterator[None]:
     gc.collect()
 
 
-@pytest.mark.nightly("the test of the exchange that is missing has the same restart")
+@pytest.mark.nightly("half a minute; test_servers_away.py restarts the broker each day")
 @pytest.mark.usefixtures("collected_sockets")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_cloud_with_users_survives_a_restart_of_the_broker(
@@ -169,6 +169,7 @@ def prefetch_of(broker: SecureRabbitMQ, queue: str) -> int | None:
     return next((row["prefetch_count"] for row in response.json() if row["queue"]["name"] == queue), None)
 
 
+@pytest.mark.nightly("half a minute; the test below waits for the exchange at a start")
 @pytest.mark.usefixtures("collected_sockets")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_compute_waits_for_the_exchange_after_a_restart_of_the_broker(

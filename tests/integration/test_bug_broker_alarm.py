@@ -23,10 +23,11 @@ from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(600)
 
-# How many change, read, and ask for the API's versions.
+# How many change, read, and ask for the API's versions: all of them at night, with classic queues, too.
 CHANGES = {"server": 28, "image": 4, "network": 4, "group": 4, "deletion": 2, "action": 3, "rename": 3}
 READS = {"read": 4, "idle": 2}
 CLIENTS = CHANGES | READS
+FEW_CLIENTS = dict.fromkeys(CLIENTS, 1) | {"server": 8}
 ANSWERS = {"server": 202, "image": 201, "network": 201, "group": 200, "deletion": 204, "action": 202, "rename": 200}
 # Of the connections that tests open themselves.
 CONNECTION_NAME = "connection of a test"
@@ -87,18 +88,25 @@ def server_of(cloud: Deployment, folder: Path) -> dict[str, Any]:
     return {"flavorRef": "tiny", "imageRef": cloud.json("image", "list")[0]["ID"], "networks": "none"}
 
 
+@pytest.mark.parametrize(
+    "counts",
+    [
+        pytest.param(FEW_CLIENTS, id="few clients"),
+        pytest.param(CLIENTS, marks=pytest.mark.nightly("half of a minute of both processors"), id="many clients"),
+    ],
+)
 def test_a_refused_change_is_never_executed_and_reads_go_on(
-    cloud: Deployment, broker: RabbitMQ, tmp_path: Path
+    cloud: Deployment, broker: RabbitMQ, tmp_path: Path, counts: dict[str, int]
 ) -> None:
     body = server_of(cloud, tmp_path)
-    own = CLIENTS["action"] + CLIENTS["rename"]
+    own = counts["action"] + counts["rename"]
     words = ("--flavor", "tiny", "--image", "i", "--nic", "none", "--max", str(own), "--wait")
     cloud.cli("server", "create", "own", *words)
     servers = [row["ID"] for row in cloud.json("server", "list")]
-    with Clients(cloud.url, CLIENTS, body, servers) as clients:
+    with Clients(cloud.url, counts, body, servers) as clients:
         wait_for(
             "all are answered",
-            lambda: clients.failed or all(len(clients.of(kind)) > 2 * CLIENTS[kind] for kind in CLIENTS),
+            lambda: clients.failed or all(len(clients.of(kind)) > 2 * count for kind, count in counts.items()),
             120,
         )
         calm_ends = time.monotonic()

@@ -82,6 +82,7 @@ def test_a_guest_boots_to_ready_and_obeys_the_power_button(guest: Guest, domain:
     guest.says("MINOVA-GUEST POWERBUTTON")
 
 
+@pytest.mark.nightly("test_server_actions.py reboots a guest that counts its boots")
 def test_a_reset_guest_counts_its_boots(guest: Guest, domain: libvirt.virDomain) -> None:
     guest.says("MINOVA-GUEST READY")
     domain.reset()

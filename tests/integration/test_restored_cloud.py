@@ -91,6 +91,7 @@ def recovery(cloud: Deployment, *options: str) -> Any:
     return preloaded.run(["minova-manage", "--config-file", cloud.conf_file, "recovery", *options])
 
 
+@pytest.mark.nightly("a minute and a half; tests/faults/test_restored_database.py restores backups each day")
 def test_an_older_dump_is_restored(cloud: Deployment, database_url: str, tmp_path: Path) -> None:
     first, shell = make(cloud, tmp_path, "first"), Shell(tmp_path, database_url)
     shell.run("back up")

@@ -148,6 +148,7 @@ def test_services_wait_for_a_broker_that_is_down_at_their_start(
     create(stocked(deployment, tmp_path), "first", "--wait")
 
 
+@pytest.mark.nightly("test_bug_restarts_cost_a_minute.py restarts the database in the middle of requests each day")
 def test_the_database_goes_away_in_the_middle_of_builds(cloud: Deployment, database: PostgreSQL) -> None:
     before = error_lines(cloud)
     create(cloud, "vm", "--max", str(BUILDS))

@@ -26,7 +26,7 @@ from minova.api.openapi import at, describe
 from tests.security.identities import login
 from tests.security.test_policy_table import Site
 
-SECONDS = float(os.environ.get("MINOVA_FUZZ_SECONDS", "20"))
+SECONDS = float(os.environ.get("MINOVA_FUZZ_SECONDS", "5"))
 # Longer runs are those of the night.
 BY_DAY = 60.0
 SEED = int(os.environ.get("MINOVA_FUZZ_SEED", "0"))
