@@ -5,7 +5,8 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from minova.db.models import Image, UnexpectedImage
+from minova.db.models import DeletedImage, Image, UnexpectedImage
+from minova.db.sql import chunked
 from minova.health.doctor.findings import Finding, Patient, Severity
 
 AREA = "images"
@@ -31,16 +32,21 @@ def _store(patient: Patient, store: Path) -> Iterator[Finding]:
     for row in rows.values():
         if row.status in WITH_BYTES and row.value.service != "glance":
             yield from _bytes(row, store / row.id)
-    reported = set(patient.session.scalars(select(UnexpectedImage.id)))
-    for path in sorted(store.iterdir()):
-        if path.is_file() and path.suffix != ".part" and path.name not in {*rows, *reported}:
-            yield Finding(
-                area=AREA,
-                subject=f"the file {path}",
-                problem="has no record of an image",
-                mend=f"minova-api removes or reports it within a minute; else look at it, and: rm {path}",
-                severity=Severity.WARNING,
-            )
+    reported = patient.session.scalars(select(UnexpectedImage.id))
+    files = {path.name for path in store.iterdir() if path.is_file() and path.suffix != ".part"}
+    unknown = files.difference(rows, reported)
+    # minova-api removes the bytes of deleted images once a minute.
+    deleted: set[str] = set()
+    for chunk in chunked(sorted(unknown)):
+        deleted.update(patient.session.scalars(select(DeletedImage.id).where(DeletedImage.id.in_(chunk))))
+    for name in sorted(unknown - deleted):
+        yield Finding(
+            area=AREA,
+            subject=f"the file {store / name}",
+            problem="has no record of an image",
+            mend=f"minova-api removes or reports it within a minute; else look at it, and: rm {store / name}",
+            severity=Severity.WARNING,
+        )
 
 
 def _bytes(row: Image, path: Path) -> Iterator[Finding]:

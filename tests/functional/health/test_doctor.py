@@ -156,6 +156,15 @@ def test_of_a_healthy_cloud_it_says_nothing(cloud: Cloud, capsys: pytest.Capture
     assert json.loads(capsys.readouterr().out) == []
 
 
+def test_bug_bytes_of_a_deleted_image_were_a_finding_until_their_removal(
+    cloud: Cloud, capsys: pytest.CaptureFixture[str]
+) -> None:
+    image_id = str(uuid.uuid4())
+    cloud.execute(insert(models.DeletedImage).values(id=image_id))
+    (cloud.store / image_id).write_bytes(b"x")
+    assert (run(cloud.words), capsys.readouterr().out) == (0, "")
+
+
 def service(binary: str, **values: Any) -> Callable[[Cloud], None]:
     return lambda cloud: cloud.execute(update(models.Service).where(models.Service.binary == binary).values(**values))
 
