@@ -9,8 +9,9 @@ import pickle
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import FunctionType
 from typing import NamedTuple
 
 import pytest
@@ -18,6 +19,7 @@ import pytest
 from tests.mutation import forks, swap
 from tests.mutation.mutants import Mutant, code_of
 from tests.mutation.record import Lines, Record, executed, lines_of_statement, recorder
+from tests.mutation.results import Results
 from tests.mutation.rooms import ROOT, Room
 
 # Seconds of processor time for the tests of one mutant, as in the record.
@@ -39,8 +41,9 @@ def seconds_for(record: Record, tests: Sequence[str]) -> float:
 class Collected:
     """Plugin of pytest: breaks the mutants instead of running the tests. `report` is None until then."""
 
-    def __init__(self, room: Room, mutants: Sequence[Mutant], note: Callable[[Mutant, str], None]) -> None:
-        self._room, self._mutants, self._note = room, mutants, note
+    def __init__(self, room: Room, mutants: Sequence[Mutant], results: Results, deadline: float) -> None:
+        self._room, self._mutants, self._results, self._deadline = room, mutants, results, deadline
+        self._functions: dict[str, list[FunctionType]] = {}
         self._imports = recorder(room.files())
         self._imports.start()
         self.report: Report | None = None
@@ -50,7 +53,13 @@ class Collected:
         self._imports.stop()
         # Else functions are hidden from gc.get_objects().
         gc.unfreeze()
-        record = _recorded(session, self._room, self._imports_of_lines())
+        record = self._results.record()
+        if record is None:
+            record = _recorded(session, self._room, self._imports_of_lines())
+            self._results.keep_record(record)
+        self._functions = {path: swap.functions_of(str(ROOT / path)) for path in {each.path for each in self._mutants}}
+        # Else the garbage collector of each fork would copy the memory of all that was collected.
+        gc.freeze()
         self.report = Report(record, dict(self._outcomes(session, record)))
         return True
 
@@ -60,32 +69,34 @@ class Collected:
     def _outcomes(self, session: pytest.Session, record: Record) -> Iterator[tuple[Mutant, str]]:
         items = {item.nodeid: item for item in session.items}
         for mutant in self._mutants:
+            if time.monotonic() > self._deadline:
+                break
             lines = lines_of_statement((ROOT / mutant.path).read_text(), mutant.line)
             if record.runs_at_import(mutant, lines):
                 continue
             near, others = self._room.near_and_others(mutant.path, record.tests_of(mutant, lines))
             tests = record.quickest(near, MOST_SECONDS) + record.quickest(others, MOST_SECONDS)
-            outcome = _outcome_of(mutant, [items[test] for test in tests], seconds_for(record, tests))
+            outcome = self._outcome_of(mutant, [items[test] for test in tests], record)
             if outcome is not None:
-                self._note(mutant, outcome)
+                self._results.note(mutant, outcome)
                 yield mutant, outcome
 
+    def _outcome_of(self, mutant: Mutant, items: Sequence[pytest.Item], record: Record) -> str | None:
+        """None if no function of this process has the code of the mutant."""
+        if not items:
+            return forks.PASSED
+        file, functions = str(ROOT / mutant.path), self._functions[mutant.path]
+        codes = swap.changed_codes(Path(file).read_text(), code_of(mutant, ROOT), file)
+        if not any(function.__code__ in codes for function in functions):
+            return None
 
-def _outcome_of(mutant: Mutant, items: Sequence[pytest.Item], seconds: float) -> str | None:
-    """None if no function of this process has the code of the mutant."""
-    if not items:
-        return forks.PASSED
-    file = str(ROOT / mutant.path)
-    functions = swap.functions_of(file)
-    codes = swap.changed_codes(Path(file).read_text(), code_of(mutant, ROOT), file)
-    if not any(function.__code__ in codes for function in functions):
-        return None
+        def work() -> int:
+            swap.swap(functions, codes)
+            for item in items:
+                item.add_marker(pytest.mark.timeout(seconds_for(record, [item.nodeid])), append=False)
+            return 0 if _passes(items) else 1
 
-    def work() -> int:
-        swap.swap(functions, codes)
-        return 0 if _passes(items) else 1
-
-    return forks.end(forks.begin(work), seconds)
+        return forks.end(forks.begin(work), seconds_for(record, [item.nodeid for item in items]))
 
 
 def _passes(items: Sequence[pytest.Item]) -> bool:

@@ -21,6 +21,11 @@ class Room(NamedTuple):
         ]
         return sorted(path for path in paths if path.name != "__init__.py" or path.stat().st_size)
 
+    def test_files(self) -> list[Path]:
+        """With the helpers that stand beside them."""
+        paths = [path for name in self.tests for path in (ROOT / name).rglob("*.py")]
+        return sorted({*paths, *(ROOT / name for name in self.tests if name.endswith(".py"))})
+
     def tests_of(self, module: str) -> list[str]:
         """The files of the module's own tests, which notice most: the others run only if these do not."""
         name = f"test_{Path(module).stem}.py"

@@ -11,7 +11,8 @@ import importlib.util
 import pickle
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +21,7 @@ from typing import Any
 from tests.mutation import forks
 from tests.mutation.collected import MOST_SECONDS, Collected, Report, seconds_for
 from tests.mutation.mutants import Mutant, code_of
+from tests.mutation.results import Results
 from tests.mutation.rooms import ROOT, Room
 
 # -n 0: in this process. The same examples for each mutant.
@@ -83,22 +85,25 @@ def warm_up() -> None:
         importlib.import_module(name)
 
 
-def outcomes(room: Room, mutants: Sequence[Mutant], note: Callable[[Mutant, str], None]) -> dict[Mutant, str]:
-    """Calls `note` for each as soon as it is known. Raises SystemExit if pytest cannot collect the tests."""
-    report = _report(room, mutants, note)
-    outcomes_so_far = dict(report.outcomes)
-    for mutant in mutants:
-        if mutant not in outcomes_so_far:
-            outcomes_so_far[mutant] = _outcome_at_import(room, mutant, report)
-            note(mutant, outcomes_so_far[mutant])
+def outcomes(room: Room, mutants: Sequence[Mutant], results: Results, deadline: float) -> dict[Mutant, str]:
+    """Those of the mutants that it reached before the deadline. Raises SystemExit if pytest cannot collect the tests."""
+    outcomes_so_far = {mutant: outcome for mutant in mutants if (outcome := results.outcome_of(mutant))}
+    left = [mutant for mutant in mutants if mutant not in outcomes_so_far]
+    if left:
+        report = _report(room, left, results, deadline)
+        outcomes_so_far |= report.outcomes
+        for mutant in left:
+            if mutant not in outcomes_so_far and time.monotonic() < deadline:
+                outcomes_so_far[mutant] = _outcome_at_import(room, mutant, report)
+                results.note(mutant, outcomes_so_far[mutant])
     return outcomes_so_far
 
 
-def _report(room: Room, mutants: Sequence[Mutant], note: Callable[[Mutant, str], None]) -> Report:
+def _report(room: Room, mutants: Sequence[Mutant], results: Results, deadline: float) -> Report:
     with tempfile.NamedTemporaryFile() as file, tempfile.NamedTemporaryFile("r") as output:
 
         def work() -> int:
-            collected = Collected(room, mutants, note)
+            collected = Collected(room, mutants, results, deadline)
             code = _pytest(room.tests, collected)
             Path(file.name).write_bytes(pickle.dumps(collected.report))
             return code

@@ -9,7 +9,8 @@ import pytest
 from tests.mutation import equivalents, forks
 from tests.mutation.mutants import Mutant, code_of, mutants_of
 from tests.mutation.record import Record, executed, lines_of_statement, recorder
-from tests.mutation.rooms import ROOMS, ROOT
+from tests.mutation.results import Results
+from tests.mutation.rooms import ROOMS, ROOT, Room
 from tests.mutation.swap import changed_codes, functions_of, swap
 
 SOURCE = '''"""A module."""
@@ -75,6 +76,31 @@ def test_each_change_without_effect_can_still_be_made_and_has_a_reason() -> None
     keys = {mutant.key for path in sorted(paths) for mutant in mutants_of(ROOT / path, ROOT)}
     assert sorted(listed.keys() - keys) == []
     assert [key for key, reason in listed.items() if len(reason.split()) < 3] == []
+
+
+def test_a_run_goes_on_where_it_ended_until_the_module_or_a_test_changes(tmp_path: Path) -> None:
+    module, test = tmp_path / "module.py", tmp_path / "test_module.py"
+    module.write_text("x = 1\n")
+    test.write_text("")
+    room, file = Room([str(module)], [str(test)]), tmp_path / "results"
+    noticed, survivor, untried = (Mutant(str(module), kind, 1, "x = 1", 1, 0) for kind in ("A", "B", "C"))
+    record = Record({}, {}, {"test": 1.0}, {})
+    results = Results(file, room)
+    results.note(noticed, forks.FAILED)
+    results.note(survivor, forks.PASSED)
+    results.keep_record(record)
+
+    def kept() -> list[str | None]:
+        return [Results(file, room).outcome_of(mutant) for mutant in (noticed, survivor, untried)]
+
+    assert kept() == [forks.FAILED, forks.PASSED, None]
+    assert Results(file, room).record() == record
+    test.write_text("# A test that may notice the survivor.\n")
+    assert kept() == [forks.FAILED, None, None]
+    assert Results(file, room).record() is None
+    module.write_text("x = 1  # of two\n")
+    assert kept() == [None, None, None]
+    assert Results(None, room).outcome_of(noticed) is None
 
 
 STATEMENTS = """@cache
