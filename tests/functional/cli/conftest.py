@@ -11,6 +11,7 @@ import pytest
 from minova.api.server import ApiService
 from minova.cli.main import main
 from tests.fakes.api_server import ApiServer
+from tests.fakes.faulty_api import FaultyApi
 from tests.functional.api.conftest import Cloud
 
 VARIABLES = ("MINOVA_URL", "MINOVA_USERNAME", "MINOVA_PASSWORD", "MINOVA_CACERT", "OS_CLOUD", "OS_AUTH_URL")
@@ -71,6 +72,17 @@ def minova(cloud: Cloud, cli_without_api: Cli) -> Iterator[Cli]:
     service.start()
     yield lambda *words: cli_without_api("--url", f"http://127.0.0.1:{service.port}", *words)
     service.stop()
+
+
+@pytest.fixture
+def faulty_api(cloud: Cloud) -> Iterator[FaultyApi]:
+    with FaultyApi(cloud.app) as api:
+        yield api
+
+
+@pytest.fixture
+def faulty_cli(faulty_api: FaultyApi, cli_without_api: Cli) -> Cli:
+    return lambda *words: cli_without_api("--url", faulty_api.url, *words)
 
 
 @pytest.fixture
