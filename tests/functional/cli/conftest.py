@@ -67,11 +67,16 @@ def cloud(tmp_path: Path) -> Iterator[Cloud]:
 
 
 @pytest.fixture
-def minova(cloud: Cloud, cli_without_api: Cli) -> Iterator[Cli]:
+def minova_url(cloud: Cloud) -> Iterator[str]:
     service = ApiService(cloud.conf, cloud.app)
     service.start()
-    yield lambda *words: cli_without_api("--url", f"http://127.0.0.1:{service.port}", *words)
+    yield f"http://127.0.0.1:{service.port}"
     service.stop()
+
+
+@pytest.fixture
+def minova(minova_url: str, cli_without_api: Cli) -> Cli:
+    return lambda *words: cli_without_api("--url", minova_url, *words)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ def add_service(cloud: Cloud, key: int, host: str, binary: str = "minova-compute
 
 
 def add_node(cloud: Cloud, key: int, host: str, name: str, **more: Any) -> None:
-    used = {"vcpus": 8, "vcpus_used": 3, "memory_mb": 16000, "memory_mb_used": 4608, "local_gb": 100}
+    used = {"vcpus": 8, "vcpus_used": 3, "memory_mb": 16000, "memory_mb_used": 4608, "free_ram_mb": 11392}
     kind = {"hypervisor_type": "QEMU", "cpu_info": '{"arch": "x86_64"}', "created_at": now()}
     own = {"id": key, "uuid": str(uuid.uuid4()), "host": host, "hypervisor_hostname": name}
     cloud.conductor.add(models.ComputeNode(**own, **{**used, **kind, **more}))

@@ -169,7 +169,11 @@ def test_a_failed_upload_deletes_the_record(
         faulty_api.order(fault, method="PUT")
     result = faulty_cli("image", "create", "guest", "--file", str(qcow2), "--disk-format", "qcow2")
     assert result.code == 1
-    words = {"refused": "declared as qcow2, but the file is raw", "lost": "connection to minova", "busy": "queue is full"}
+    words = {
+        "refused": "declared as qcow2, but the file is raw",
+        "lost": "connection to minova",
+        "busy": "queue is full",
+    }
     assert words[fault] in result.err
     assert cloud.get("/v2/images")["images"] == []
 
