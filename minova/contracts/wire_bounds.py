@@ -4,9 +4,6 @@ The types of a contract bound each field (`minova/objects/hosts/bounds.py`). Thi
 of any type: text that a database refuses, numbers that no column or float holds, and depth or length that costs others time.
 """
 
-import math
-from collections.abc import Iterable
-from itertools import chain
 from typing import Any
 
 # Far above the largest real message: marks of 10,000 guests are 130,000 values.
@@ -22,51 +19,56 @@ MAX_FLOAT = 1e24
 
 
 def fault_of(arguments: Any) -> str | None:
-    """Returns why these plain values are not accepted; None if they are. Does not recurse, because they may be nested deeply."""
-    waiting: list[tuple[Iterable[Any], int]] = [((arguments,), 0)]
-    value_count, characters = 1, 0
-    while waiting:
-        parts, depth = waiting.pop()
-        for value in parts:
-            if isinstance(value, str):
-                fault = _fault_of_text(value)
-                characters += len(value)
-                if fault is None and characters > MAX_ALL_TEXT:
-                    fault = f"it has texts of more than {MAX_ALL_TEXT} characters together"
-            elif isinstance(value, dict | list | tuple):
-                inner: Iterable[Any] = chain.from_iterable(value.items()) if isinstance(value, dict) else value
-                value_count += 2 * len(value) if isinstance(value, dict) else len(value)
-                fault = _fault_of_size(depth, value_count)
-                waiting.append((inner, depth + 1))
-            else:
-                fault = _fault_of_number(value)
-            if fault is not None:
-                return fault
+    """Returns why these plain values are not accepted; None if they are. Does not recurse, because they may be nested deeply.
+
+    A report of a host has thousands of values, so types are compared by identity, and all texts are judged together.
+    """
+    containers: list[Any] = [[arguments]]
+    texts: list[str] = []
+    numbers: list[float] = []
+    value_count = 0
+    for _ in range(MAX_DEPTH + 1):
+        inner: list[Any] = []
+        for container in containers:
+            values = [*container, *container.values()] if type(container) is dict else container
+            value_count += len(values)
+            if value_count > MAX_VALUES:
+                return f"it has more than {MAX_VALUES} values"
+            for value in values:
+                kind = type(value)
+                if kind is str:
+                    texts.append(value)
+                elif kind is dict or kind is list or kind is tuple:
+                    inner.append(value)
+                elif kind is int or kind is float:
+                    numbers.append(value)
+        if not inner:
+            return _fault_of_texts(texts) or _fault_of_numbers(numbers)
+        containers = inner
+    return f"it is nested deeper than {MAX_DEPTH} levels"
+
+
+def _fault_of_numbers(numbers: list[float]) -> str | None:
+    for value in numbers:
+        if type(value) is int:
+            if not -MAX_INT <= value <= MAX_INT:
+                return "it has a number of more than 64 bits"
+        elif not -MAX_FLOAT <= value <= MAX_FLOAT:  # nor NaN
+            return f"it has the number {value:g}"
     return None
 
 
-def _fault_of_size(depth: int, value_count: int) -> str | None:
-    if depth >= MAX_DEPTH:
-        return f"it is nested deeper than {MAX_DEPTH} levels"
-    return f"it has more than {MAX_VALUES} values" if value_count > MAX_VALUES else None
-
-
-def _fault_of_number(value: Any) -> str | None:
-    if isinstance(value, int):
-        return None if -MAX_INT <= value <= MAX_INT else "it has a number of more than 64 bits"
-    if isinstance(value, float):
-        return None if math.isfinite(value) and abs(value) <= MAX_FLOAT else f"it has the number {value:g}"
-    return None
-
-
-def _fault_of_text(text: str) -> str | None:
-    if len(text) > MAX_TEXT:
+def _fault_of_texts(texts: list[str]) -> str | None:
+    if max(map(len, texts), default=0) > MAX_TEXT:
         return f"it has a text of more than {MAX_TEXT} characters"
-    if "\0" in text:
+    if sum(map(len, texts)) > MAX_ALL_TEXT:
+        return f"it has texts of more than {MAX_ALL_TEXT} characters together"
+    together = "".join(texts)
+    if "\0" in together:
         return "it has a text with a NUL character"
-    if not text.isascii():
+    if not together.isascii():
         try:
-            text.encode()
+            together.encode()
         except UnicodeEncodeError:
             return "it has a text that is not valid Unicode"
     return None

@@ -66,7 +66,9 @@ def _rows(session: Session, host: str, uuids: Iterable[str]) -> dict[str, Domain
     """Returns the rows of these instances that exist, deleted or not."""
     rows = {}
     for chunk in chunked(list(uuids)):
-        for uuid, at, attempt, vm_state, task_state, deleted_at in session.connection().execute(_ROWS, {"some": chunk}):
+        for uuid, at, attempt, vm_state, task_state, deleted_at in (
+            session.connection().execute(_ROWS, {"some": chunk}).all()
+        ):
             rows[uuid] = DomainRow(
                 attempt=attempt,
                 host=at,

@@ -95,7 +95,7 @@ def find_key(session: Session, host: str, nodename: str) -> NodeKey | None:
 
 
 def names_of(session: Session, host: str) -> tuple[str, ...]:
-    return tuple(session.scalars(_NAMES, {"host": host}))
+    return tuple(session.connection().execute(_NAMES, {"host": host}).scalars())
 
 
 def of_hosts(session: Session, hosts: Sequence[str]) -> dict[int, str]:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Update, case, func, insert, select, update
+from sqlalchemy import ColumnElement, Update, bindparam, case, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -19,6 +19,9 @@ from minova.objects.hosts import service as objects
 
 _HEARTBEATS: Any = Heartbeat.__table__
 _NODE_IDS = select(ComputeNode.id).where(in_list(ComputeNode.host))
+_OF_COMPUTE = update(Service).where(Service.host == bindparam("of_host"), Service.binary == "minova-compute")
+# Built once: every audit of every node runs it.
+_ACCEPT_REPORT = _OF_COMPUTE.where(Service.refused_report.is_not(None)).values(refused_report=None)
 
 
 def find(session: Session, host: str, binary: str) -> Service | None:
@@ -71,10 +74,13 @@ def change(session: Session, service_id: int, **values: Any) -> None:
 
 def note_refused(session: Session, host: str, reason: str | None) -> bool:
     """Notes why a report of the compute about its host was refused; None: it was accepted. Returns whether that is new."""
-    refused_report = Service.refused_report
-    differs = refused_report.is_not(None) if reason is None else refused_report.is_distinct_from(reason)
-    statement = update(Service).where(Service.host == host, Service.binary == "minova-compute", differs)
-    result: Any = session.connection().execute(statement.values(refused_report=reason))
+    if reason is None:
+        result: Any = session.connection().execute(_ACCEPT_REPORT, {"of_host": host})
+    else:
+        differs = Service.refused_report.is_distinct_from(reason)
+        result = session.connection().execute(
+            _OF_COMPUTE.where(differs).values(refused_report=reason), {"of_host": host}
+        )
     return bool(result.rowcount)
 
 

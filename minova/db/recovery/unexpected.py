@@ -4,7 +4,7 @@ from collections.abc import Collection, Container, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, exists, func, insert, select, union, update
+from sqlalchemy import bindparam, delete, exists, func, insert, select, union, update
 from sqlalchemy.orm import Session
 
 from minova.db.models import (
@@ -32,6 +32,10 @@ _LACKING = (
     DomainVerdict.NEWER.value,
     DomainVerdict.MISPLACED.value,
     DomainVerdict.NO_COPY.value,
+)
+# Built once: every audit of every node runs it.
+_NEWER_ON = select(UnexpectedGuest.uuid).where(
+    UnexpectedGuest.host == bindparam("on_host"), UnexpectedGuest.reason == DomainVerdict.NEWER.value
 )
 
 
@@ -71,8 +75,7 @@ def records_of(session: Session, uuids: Collection[str]) -> list[UnexpectedGuest
 
 def newer_on(session: Session, host: str) -> set[str]:
     """Returns the guests of a host that are newer than their rows, as the host has reported them last."""
-    model = UnexpectedGuest
-    return set(session.scalars(select(model.uuid).where(model.host == host, model.reason == DomainVerdict.NEWER.value)))
+    return set(session.connection().execute(_NEWER_ON, {"on_host": host}).scalars())
 
 
 def newer_among(session: Session, uuids: Collection[str]) -> dict[str, str]:

@@ -403,7 +403,7 @@ def _loaded(
     session: Session, query: Select[Any], values: Mapping[str, Any], *, networks: bool = True
 ) -> list[objects.Instance]:
     """`networks`: with their interfaces."""
-    rows = [row._mapping for row in session.connection().execute(query, values)]
+    rows = session.connection().execute(query, values).mappings().all()
     instances = [to_object(row) for row in rows]
     devices = pci_devices.of_instances(session, [instance.uuid for instance in instances if instance.pci_requests])
     interfaces: dict[str, tuple[Vif, ...]] = {}

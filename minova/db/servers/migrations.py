@@ -113,7 +113,7 @@ def write_all(session: Session, changed: Iterable[MigrationObject], at: datetime
 
 def in_progress_on(session: Session, host: str, node: str) -> tuple[MigrationObject, ...]:
     """Returns migrations into or out of this node, the oldest first."""
-    return tuple(session.scalars(_IN_PROGRESS_ON, {"host": host, "node": node}))
+    return tuple(session.connection().execute(_IN_PROGRESS_ON, {"host": host, "node": node}).scalars())
 
 
 def in_progress_of(session: Session, instance_uuids: Iterable[str]) -> dict[str, MigrationObject]:
@@ -147,12 +147,12 @@ def lock_evacuations(session: Session, instance_uuids: Iterable[str]) -> dict[st
 
 def evacuated_from(session: Session, host: str) -> list[MigrationObject]:
     """Returns the evacuations from this host that are open, or whose remains are not removed there yet."""
-    return list(session.scalars(_EVACUATIONS_FROM, {"host": host}))
+    return list(session.connection().execute(_EVACUATIONS_FROM, {"host": host}).scalars())
 
 
 def leaving(session: Session, host: str) -> frozenset[str]:
     """Returns the instances that are evacuated from this host, and those of which ended migrations have left something there."""
-    return frozenset(session.scalars(_LEAVING, {"host": host}))
+    return frozenset(session.connection().execute(_LEAVING, {"host": host}).scalars())
 
 
 def live_before(session: Session, host: str, uuid: str) -> int:

@@ -14,7 +14,7 @@ _OF_NODE = select(PciDevice.value).where(PciDevice.node_id == bindparam("of_node
 
 
 def of_node(session: Session, node_id: int) -> tuple[PciDeviceObject, ...]:
-    return tuple(session.scalars(_OF_NODE, {"of_node": node_id}))
+    return tuple(session.connection().execute(_OF_NODE, {"of_node": node_id}).scalars())
 
 
 def of_instances(session: Session, instance_uuids: Iterable[str]) -> dict[str, tuple[PciDeviceObject, ...]]:

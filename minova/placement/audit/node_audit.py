@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.db.models import Allocation, Consumer, Instance, Inventory, Migration
+from minova.objects.catalogue.flavor import Flavor
 from minova.objects.hosts.node_audit import Drift
 from minova.objects.requests.resource_request import claimed_as
 from minova.objects.servers import instance as objects
@@ -52,7 +53,7 @@ def suspects(session: Session, provider_uuid: str, instances: Iterable[objects.I
     correct.
     """
     amounts_by_consumer: dict[str, dict[tuple[int, str], int]] = {}
-    for uuid, provider_id, name, amount in session.execute(_BOOKS, {"of": provider_uuid}):
+    for uuid, provider_id, name, amount in session.connection().execute(_BOOKS, {"of": provider_uuid}).all():
         amounts_by_consumer.setdefault(uuid, {})[provider_id, name] = amount
     used = {key: amount for key, amount in amounts_by_consumer.pop("", {}).items() if amount}
     differing = tuple(sorted(_differing(amounts_by_consumer, instances)))
@@ -61,7 +62,7 @@ def suspects(session: Session, provider_uuid: str, instances: Iterable[objects.I
 
 def holders_gone(session: Session, provider_uuid: str) -> list[str]:
     """Returns instances and moves that hold something of the node but no longer exist."""
-    return sorted(set(session.scalars(_GONE, {"of": provider_uuid})))
+    return sorted(set(session.connection().execute(_GONE, {"of": provider_uuid}).scalars()))
 
 
 def _total(held: Held) -> dict[tuple[int, str], int]:
@@ -72,12 +73,18 @@ def _total(held: Held) -> dict[tuple[int, str], int]:
 
 
 def _differing(held: Held, instances: Iterable[objects.Instance]) -> Iterable[str]:
+    known: tuple[Flavor, tuple[Mapping[str, int], ...]] | None = None  # most guests of a host have one flavor
     for instance in instances:
         if instance.task_state is None:
             own: Counter[str] = Counter()
             for (_, name), amount in held.get(instance.uuid, {}).items():
                 own[name] += amount
-            alternatives = known_alternatives(instance.flavor, instance.numa_topology)
+            if instance.numa_topology is not None:
+                alternatives = known_alternatives(instance.flavor, instance.numa_topology)
+            else:
+                if known is None or known[0] != instance.flavor:
+                    known = instance.flavor, known_alternatives(instance.flavor, None)
+                alternatives = known[1]
             if alternatives and not claimed_as(own, alternatives):
                 yield instance.uuid
 

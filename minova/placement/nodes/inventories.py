@@ -74,7 +74,9 @@ def set_inventories(session: Session, provider_uuid: str, inventories: Sequence[
 
 def ratios_of(session: Session, provider_uuid: str) -> dict[str, float]:
     """Returns the allocation ratio of each resource class of the provider."""
-    return {row.resource_class: row.allocation_ratio for row in session.execute(_RATIOS, {"of": provider_uuid})}
+    return {
+        row.resource_class: row.allocation_ratio for row in session.connection().execute(_RATIOS, {"of": provider_uuid})
+    }
 
 
 def with_ratios(session: Session, node: ComputeNode) -> ComputeNode:

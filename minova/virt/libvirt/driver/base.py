@@ -59,6 +59,8 @@ class LibvirtBase:
         self._settings: HostSettings | None = None
         self._serial_ports: SerialPorts | None = None
         self._former_hosts: frozenset[str] = frozenset()
+        # Guests whose domains, as they are defined now, have no type of machine. Only libvirt's test driver defines such domains.
+        self._without_machine: set[str] = set()
 
     def _disk_key(self, instance_uuid: str, *, make: bool, marks: Mapping[str, str] = MappingProxyType({})) -> str:
         return self._secrets.passphrases(instance_uuid, [SecretKind.DISKS], make=make, marks=marks)[SecretKind.DISKS]

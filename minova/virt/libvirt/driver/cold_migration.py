@@ -177,6 +177,7 @@ class ColdMigration(LibvirtDomains):
             self._moving.take_over(instance, self._ready().host, attempt, self._write_drive(instance, data))
             xml = self._xml_of(instance, node, attempt, self._disks.plan(instance))
             domain = self._with_addresses(connection, instance.uuid, xml) or connection.defineXML(xml)
+            self._without_machine.discard(instance.uuid)
             self._plug(connection, instance)
             self._give_arrived(connection, domain, xml, attempt)
 

@@ -139,6 +139,7 @@ class DomainDefinitions(LibvirtBase):
         instance, xml, node, attempt, disks = definition
         if self._with_addresses(connection, instance.uuid, xml) is None:
             key_faults.define(connection, instance, xml, lambda other: self._xml_of(other, node, attempt, disks))
+        self._without_machine.discard(instance.uuid)
 
     def _give_arrived(self, connection: Any, domain: Any, xml: str, attempt: int) -> None:
         """See `arrivals.give`."""
@@ -177,6 +178,7 @@ class DomainDefinitions(LibvirtBase):
             domain.destroy()
         if row is not None:
             self._remove_disks(instance_uuid, row)
+        self._without_machine.discard(instance_uuid)
         connection = domain.connect()
         if exists(domain):
             xml = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)

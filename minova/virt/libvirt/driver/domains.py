@@ -44,12 +44,26 @@ class LibvirtDomains(DomainDefinitions):
     def chosen_hardware(self, instance_uuids: Sequence[str]) -> dict[str, ChosenHardware]:
         hardware: dict[str, ChosenHardware] = {}
         for uuid in instance_uuids:
-            with self._host.connection("Reading the hardware", domain_name(uuid)) as connection:
-                domain = lookup(connection, uuid)
-                if domain is not None and self._our_mark(domain) is not None:
-                    chosen = chosen_of(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
-                    hardware |= {} if chosen is None else {uuid: chosen}
+            chosen = None if uuid in self._without_machine else self._chosen_hardware(uuid)
+            if chosen is not None:
+                hardware[uuid] = chosen
         return hardware
+
+    def _chosen_hardware(self, instance_uuid: str) -> ChosenHardware | None:
+        with self._host.connection("Reading the hardware", domain_name(instance_uuid)) as connection:
+            domain = lookup(connection, instance_uuid)
+            if domain is None or self._our_mark(domain) is None:
+                return None
+            # Before the look: a definition that is made during the look removes it again.
+            self._without_machine.add(instance_uuid)
+            try:
+                chosen = chosen_of(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+            except libvirt.libvirtError:
+                self._without_machine.discard(instance_uuid)
+                raise
+            if chosen is not None:
+                self._without_machine.discard(instance_uuid)
+            return chosen
 
     def watch(self, changed: Callable[[str, PowerState], None]) -> None:
         def lifecycle(domain: Any, event: int, detail: int) -> None:

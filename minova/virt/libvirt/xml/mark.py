@@ -4,6 +4,7 @@ Values that users chose appear only here, as JSON strings: XML cannot represent 
 """
 
 import json
+from functools import lru_cache
 from xml.etree import ElementTree as ET
 
 import msgspec
@@ -42,6 +43,7 @@ def domain_name(instance_uuid: str) -> str:
     return f"instance-{instance_uuid}"
 
 
+@lru_cache(maxsize=4096)  # each audit reads the marks of all guests, and they change only with a definition
 def mark_of(xml: str) -> DomainMark | None:
     """Returns the mark in a domain's XML, or in the metadata element alone, from which libvirt drops the namespace.
 
