@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import BindParameter, Double, Engine, create_engine, event
+from sqlalchemy import BindParameter, Connection, Double, Engine, create_engine, event
 from sqlalchemy.engine import ExceptionContext, make_url
 from sqlalchemy.exc import (
     ArgumentError,
@@ -19,7 +19,7 @@ from sqlalchemy.exc import (
     InvalidatePoolError,
 )
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, SessionTransaction
 from sqlalchemy.sql import ColumnElement
 
 from minova import errors
@@ -80,7 +80,26 @@ class _RoomMade(errors.ServiceUnavailable):
     """The disk was full and now has space for some writes. Repeating the same transaction may succeed."""
 
 
-class WriteSession(Session):
+class _OneConnectionSession(Session):
+    """A session of one engine. Its connection is looked up once for each transaction: nearly every statement asks for it, and the look-up
+    took a tenth of the time of a prepared statement.
+    """
+
+    _transaction_of_connection: SessionTransaction | None = None
+    _known_connection: Connection | None = None
+
+    def connection(self, bind_arguments: Any = None, execution_options: Any = None) -> Connection:
+        transaction = self.get_transaction()
+        is_known = transaction is not None and transaction is self._transaction_of_connection and transaction.is_active
+        if is_known and not (bind_arguments or execution_options or self.in_nested_transaction()):
+            assert self._known_connection is not None
+            return self._known_connection
+        connection = super().connection(bind_arguments, execution_options)
+        self._transaction_of_connection, self._known_connection = self.get_transaction(), connection
+        return connection
+
+
+class WriteSession(_OneConnectionSession):
     """The session of one write transaction.
 
     `changed_nodes`: ids of the compute nodes whose rows in host tables the transaction changes.
@@ -214,7 +233,7 @@ class Database:
         Raises ServiceUnavailable if the database does not answer.
         """
         try:
-            with self._available(), Session(self.engine, expire_on_commit=False) as session:
+            with self._available(), _OneConnectionSession(self.engine, expire_on_commit=False) as session:
                 session.connection(execution_options=self._options_of_reads())
                 yield session
         except DBAPIError as error:

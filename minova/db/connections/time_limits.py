@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 from sqlalchemy import URL
 
+from minova.db.connections.lazy_columns import lazy_cursor
+
 # Seconds that the client's time-out exceeds the server's, so that the server gives up first.
 _READ_GRACE = 2.0
 
@@ -46,6 +48,7 @@ def connect_psycopg(dialect: Any, _record: Any, arguments: Any, options: dict[st
     limit = options.pop("read_timeout", None)
     if limit is None:
         return None
+    options["cursor_factory"] = lazy_cursor(dialect.loaded_dbapi)
     return bounded_connection(dialect.loaded_dbapi, float(limit)).connect(*arguments, **options)
 
 

@@ -1,6 +1,7 @@
 """Transactions, their repetition, and what follows a commit."""
 
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,21 @@ def test_work_that_follows_a_commit_is_done_once_and_never_fails_it(tmp_path: Pa
         session.rollback()
     assert done == ["first", "second"]
     db.close()
+
+
+def test_a_session_has_one_connection_for_each_transaction(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path}/a.sqlite")
+    with database.write() as session:
+        first = session.connection()
+        assert session.connection() is first
+        with suppress(ZeroDivisionError), session.begin_nested():
+            session.connection().execute(text("CREATE TABLE a (b INTEGER)"))
+            raise ZeroDivisionError
+        assert session.connection() is first
+        with pytest.raises(OperationalError, match="no such table"):
+            session.connection().execute(text("SELECT b FROM a"))
+    with database.read() as session:
+        first = session.connection()
+        session.rollback()
+        assert session.connection() is not first
+    database.close()
