@@ -294,5 +294,4 @@ def _write(
     rows.change_used(session, rows.total(changed.values()), rows.total(given_back.values()))
     if given_back:
         rows.delete_allocations(session, given_back)
-        rows.raise_generations(session, given_back.keys() - renumbered.keys())
     rows.insert_allocations(session, changed)

@@ -1,13 +1,16 @@
 """What holds of claims on every engine: run on SQLite here, on real servers in the integration tests."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import Engine, event, select
 from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.db import models
+from minova.db.connections.galera import locks_rows
 from minova.db.engine import Database
 from minova.objects.hosts.compute_node import Inventory
 from minova.placement import changes
@@ -59,6 +62,22 @@ def changed_nodes(db: Database) -> list[int]:
 def hosts(db: Database, *names: str, **node: float) -> Sequence[int]:
     size = {"vcpus": 4, "cpu_allocation_ratio": 1.0, "memory_mb": 4096, "local_gb": 100, **node}
     return [put_host(db, name, announce=False, **size) for name in names]
+
+
+@contextmanager
+def locks() -> Iterator[list[tuple[str, list[Any]]]]:
+    """The table and the list of keys, if there is one, of each statement that locks rows, in their order."""
+    statements: list[tuple[str, list[Any]]] = []
+
+    def note(connection: Any, statement: Any, several: Any, parameters: Any, options: Any) -> None:
+        if locks_rows(statement):
+            statements.append((statement.get_final_froms()[0].name, parameters.get("some", [])))
+
+    event.listen(Engine, "before_execute", note)
+    try:
+        yield statements
+    finally:
+        event.remove(Engine, "before_execute", note)
 
 
 class RefusedBatch(Exception):

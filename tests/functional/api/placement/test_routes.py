@@ -207,6 +207,14 @@ def test_providers_are_filtered(stocked: PlacementCloud, query: str, found: str)
     assert [provider["name"] for provider in shown] == found.split()
 
 
+def test_allocations_of_a_provider_are_those_of_its_consumers(stocked: PlacementCloud) -> None:
+    assert stocked.put("two", other={"VCPU": 1}).status == 204
+    for provider, consumer in (("a", "one"), ("other", "two")):
+        shown = stocked.right("GET", f"/resource_providers/{named(provider)}/allocations")["allocations"]
+        held = stocked.held(consumer)[named(provider)]
+        assert {uuid: of["resources"] for uuid, of in shown.items()} == {named(consumer): held}
+
+
 @pytest.mark.parametrize(
     ("query", "usages"),
     [

@@ -18,9 +18,10 @@ from tests.functional.placement.cases import (
     held,
     holding_on,
     hosts,
+    locks,
     release,
 )
-from tests.functional.placement.group_cases import GroupCases
+from tests.functional.placement.group_cases import GroupCases, add_group
 from tests.functional.scheduler.cloud import SEEN, fresh, named
 
 
@@ -63,6 +64,78 @@ def test_a_consumer_moves_to_the_child_with_the_most_free_beside_what_it_has_its
     assert held(db, "three") == {(child, "VGPU"): 1}
     assert claim(db, wanted("one", 2, 3)) == {}
     assert held(db, "one") == {(child, "VGPU"): 3}
+
+
+def vgpus(consumer: str, amount: int, number: int = 1, provider_uuid: str = "root") -> AllocationClaim:
+    return AllocationClaim(
+        consumer_uuid=named(consumer),
+        claim_number=number,
+        provider_uuid=provider_uuid,
+        resources={"VGPU": amount},
+    )
+
+
+def test_a_claim_that_changes_nothing_stays_on_its_child_although_another_has_more_free(db: Database) -> None:
+    children = [provider(f"c{size}", "root", inventories={"VGPU": size}) for size in (4, 2)]
+    put(db, provider("root"), *children)
+    assert claim(db, vgpus("one", 1)) == {}
+    assert claim(db, vgpus("filler", 3, provider_uuid="c4")) == {}
+    assert claim(db, vgpus("one", 1, number=2)) == {}
+    assert held(db, "one") == {("c4", "VGPU"): 1}
+
+
+def test_nothing_of_a_class_is_claimed_where_only_children_have_it(db: Database) -> None:
+    put(db, provider("root"), provider("child", "root", inventories={"VGPU": 1}))
+    assert claim(db, vgpus("one", 0)) == {}
+    assert held(db, "one") == {}
+
+
+def test_a_root_without_children_refuses_more_than_it_has(db: Database) -> None:
+    put(db, provider("root", inventories={"VGPU": 1}))
+    assert claim(db, vgpus("one", 2)).keys() == {named("one")}
+    assert held(db, "one") == {}
+
+
+def test_consumers_of_a_provider_are_told_apart_by_their_type(db: Database) -> None:
+    hosts(db, "a")
+    for consumer, kind in (("one", "INSTANCE"), ("two", "MIGRATION")):
+        assert claim(db, claim_of(consumer, "a", VCPU=1)) == {}
+        with db.write() as session:
+            session.query(models.Consumer).filter_by(uuid=named(consumer)).update({"consumer_type": kind})
+    with db.read() as session:
+        names = {
+            kind: claims.consumers_of(session, named("node a"), kind)
+            for kind in (None, "INSTANCE", "MIGRATION", "NONE")
+        }
+    assert names == {
+        None: sorted([named("one"), named("two")]),
+        "INSTANCE": [named("one")],
+        "MIGRATION": [named("two")],
+        "NONE": [],
+    }
+
+
+@pytest.mark.parametrize("number", [0, 7])
+def test_a_release_finds_a_consumer_that_the_same_transaction_has_just_made(db: Database, number: int) -> None:
+    def make_and_release(session: Session) -> dict[str, int]:
+        session.add(models.Consumer(uuid=named("one"), claim_number=number, project_id="p", user_id="u"))
+        return claims.release(session, [named("one")])
+
+    assert db.run(make_and_release) == {named("one"): number + 1}
+
+
+def test_a_release_locks_its_consumers_and_then_the_inventories(db: Database) -> None:
+    hosts(db, "a")
+    assert claim(db, claim_of("one", "a")) == {}
+    with locks() as locked:
+        release(db, "one")
+    assert [table for table, _ in locked] == ["consumers", "inventories"]
+
+
+def test_who_is_in_no_group_does_not_count_as_a_member_of_one(db: Database) -> None:
+    hosts(db, "a")
+    add_group(db, "first", "anti-affinity", "one")
+    assert claim(db, claim_of("stranger", "a", VCPU=1), claim_of("one", "a", VCPU=1)) == {}
 
 
 def test_a_claim_of_an_unknown_provider_does_not_end_the_batch(db: Database) -> None:
