@@ -7,21 +7,45 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.fakes.api_server import ApiServer
+from tests.fakes.faulty_api import FaultyApi
+from tests.functional.api.conftest import Cloud
 from tests.functional.cli import conftest
 from tests.functional.cli.conftest import Cli, CommandResult
+from tests.functional.cli.servers import add_server, server_names
 
-CREATE = ("server", "create", "web", "--flavor", "m1.small")
+CREATE = ("server", "create", "web", "--flavor", "roomy")
 BLANK = {"source_type": "blank", "destination_type": "local", "boot_index": -1, "delete_on_termination": True}
 
 
 @pytest.fixture(autouse=True)
-def catalogue(api: ApiServer) -> None:
-    api.add_flavor("m1.small", "42")
-    api.add_image("guest", hw_disk_bus="virtio", os_distro="debian")
+def catalogue(cloud: Cloud) -> None:
+    cloud.with_catalogue()
+    cloud.make_flavor("roomy", **{"OS-FLV-EXT-DATA:ephemeral": 20, "swap": 64})
+    for name in ("a", "b"):
+        assert cloud.ask("POST", "/network/v2.0/security-groups", {"security_group": {"name": name}})[0] == 201
 
 
-def sent(api: ApiServer, method: str = "POST") -> Any:
+# What the API does not serve, or has nothing for here, and how it says so.
+REFUSED = {
+    ("--auto-network",): "Unable to automatically allocate a network",
+    ("--nic", "auto"): "Unable to automatically allocate a network",
+    ("--trusted-image-cert", "c1"): "Not served yet: trusted_image_certificates.",
+    (
+        "--block-device",
+        "source_type=blank,boot_index=2,delete_on_termination=no",
+        "--swap",
+        "8",
+    ): "Invalid input for field block_device_mapping_v2.delete_on_termination. Value: False.",
+    (
+        "--block-device",
+        "source_type=image,uuid=abc,boot_index=0",
+    ): "Not served: block_device_mapping_v2. There is no volume service",
+    ("--preserve-ephemeral",): "The current driver does not support preserving ephemeral partitions.",
+    ("--trusted-image-cert=c",): "unknown field `trusted_image_certificates`",
+}
+
+
+def sent(api: FaultyApi, method: str = "POST") -> Any:
     """The body of the last request of this method."""
     return [body for done, _, body in api.requests if done == method][-1]
 
@@ -68,41 +92,50 @@ def sent(api: ApiServer, method: str = "POST") -> Any:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_create_says_it(api: ApiServer, cli: Cli, words: tuple[str, ...], field: str, value: Any) -> None:
-    conftest.succeed(cli(*CREATE, "--image", "guest", *words))
-    assert sent(api)["server"][field] == value
+def test_create_says_it(
+    cloud: Cloud, faulty_api: FaultyApi, faulty_cli: Cli, words: tuple[str, ...], field: str, value: Any
+) -> None:
+    result = faulty_cli(*CREATE, "--image", "guest", *words)
+    assert sent(faulty_api)["server"][field] == value
+    reason = REFUSED.get(words)
+    assert (result.code, server_names(cloud)) == ((0, ["web"]) if reason is None else (1, [])), result.err
+    assert reason is None or reason in result.err
 
 
-def test_without_the_options_nothing_is_said(api: ApiServer, cli: Cli) -> None:
-    conftest.succeed(cli(*CREATE, "--image", "guest"))
-    assert sent(api)["server"].keys() == {"name", "flavorRef", "imageRef", "metadata", "min_count", "max_count"}
+def test_without_the_options_nothing_is_said(faulty_api: FaultyApi, faulty_cli: Cli) -> None:
+    conftest.succeed(faulty_cli(*CREATE, "--image", "guest"))
+    assert sent(faulty_api)["server"].keys() == {"name", "flavorRef", "imageRef", "metadata", "min_count", "max_count"}
 
 
-def test_a_server_for_a_shell(api: ApiServer, cli: Cli) -> None:
-    shown = conftest.succeed(cli(*CREATE, "--image", "guest", "-f", "shell", "-c", "name", "--prefix", "my_")).out
+def test_a_server_for_a_shell(cloud: Cloud, faulty_cli: Cli) -> None:
+    shown = conftest.succeed(
+        faulty_cli(*CREATE, "--image", "guest", "-f", "shell", "-c", "name", "--prefix", "my_")
+    ).out
     assert shown == 'my_name="web"\n'
-    several = cli(*CREATE, "--image", "guest", "-f", "shell", "--max", "2")
+    several = faulty_cli(*CREATE, "--image", "guest", "-f", "shell", "--max", "2")
     assert (several.code, "-f shell is for one server" in several.err) == (2, True)
-    assert len(api.servers) == 1
+    assert server_names(cloud) == ["web"]
 
 
-def test_a_block_device_of_a_file(api: ApiServer, cli: Cli, tmp_path: Path) -> None:
+def test_a_block_device_of_a_file(faulty_api: FaultyApi, faulty_cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "disk.json"
     file.write_text('{"source_type": "blank", "volume_size": 3}')
-    conftest.succeed(cli(*CREATE, "--image", "guest", "--block-device", str(file)))
-    assert sent(api)["server"]["block_device_mapping_v2"] == [{**BLANK, "volume_size": 3}]
+    conftest.succeed(faulty_cli(*CREATE, "--image", "guest", "--block-device", str(file)))
+    assert sent(faulty_api)["server"]["block_device_mapping_v2"] == [{**BLANK, "volume_size": 3}]
 
 
-def test_create_from_the_only_image_with_properties(api: ApiServer, cli: Cli) -> None:
-    (guest,) = api.images
-    api.add_image("other", hw_disk_bus="virtio")
-    conftest.succeed(cli(*CREATE, "--image-property", "hw_disk_bus=virtio", "--image-property", "os_distro=debian"))
-    assert sent(api)["server"]["imageRef"] == guest
-    several = cli(*CREATE, "--image-property", "hw_disk_bus=virtio")
-    assert (several.code, "2 images have hw_disk_bus=virtio: guest (" in several.err) == (1, True)
-    none = cli(*CREATE, "--image-property", "hw_disk_bus=virtio", "--image-property", "os_distro=arch")
+def test_create_from_the_only_image_with_properties(cloud: Cloud, faulty_api: FaultyApi, faulty_cli: Cli) -> None:
+    guest = cloud.make_image("debian", hw_disk_bus="virtio", os_distro="debian")["id"]
+    cloud.make_image("other", hw_disk_bus="virtio")
+    conftest.succeed(
+        faulty_cli(*CREATE, "--image-property", "hw_disk_bus=virtio", "--image-property", "os_distro=debian")
+    )
+    assert sent(faulty_api)["server"]["imageRef"] == guest
+    several = faulty_cli(*CREATE, "--image-property", "hw_disk_bus=virtio")
+    assert (several.code, "2 images have hw_disk_bus=virtio: " in several.err) == (1, True)
+    none = faulty_cli(*CREATE, "--image-property", "hw_disk_bus=virtio", "--image-property", "os_distro=arch")
     assert (none.code, "No image has hw_disk_bus=virtio, os_distro=arch." in none.err) == (1, True)
-    assert len(api.servers) == 1
+    assert server_names(cloud) == ["web"]
 
 
 BAD = {
@@ -134,19 +167,19 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_what_cannot_be_is_refused_and_nothing_is_made(api: ApiServer, cli: Cli, case: str) -> None:
+def test_what_cannot_be_is_refused_and_nothing_is_made(cloud: Cloud, faulty_cli: Cli, case: str) -> None:
     words, message = BAD[case]
-    result = cli(*CREATE, *words)
+    result = faulty_cli(*CREATE, *words)
     assert result.code == 2
     assert message in result.err
-    assert not api.servers
+    assert server_names(cloud) == []
 
 
-def test_a_block_device_file_that_is_none(api: ApiServer, cli: Cli, tmp_path: Path) -> None:
+def test_a_block_device_file_that_is_none(faulty_api: FaultyApi, faulty_cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "disk.json"
     for text, message in (("{", "Cannot read the block device"), ("[]", "is not an object of keys and values")):
         file.write_text(text)
-        result = cli(*CREATE, "--image", "guest", "--block-device", str(file))
+        result = faulty_cli(*CREATE, "--image", "guest", "--block-device", str(file))
         assert (result.code, message in result.err) == (2, True)
 
 
@@ -174,7 +207,7 @@ FILTERS = {
     ("--unlocked",): {"locked": "False"},
     ("--tags", "a", "--tags", "b"): {"tags": "a,b"},
     ("--not-tags", "a", "--not-tags", "b"): {"not-tags": "a,b"},
-    ("--flavor", "m1.small"): {"flavor": "42"},
+    ("--flavor", "tiny"): {"flavor": "FLAVOR"},
     ("--project", "p"): {"project_id": "p", "all_tenants": "1"},
     ("--user", "u"): {"user_id": "u"},
     ("--all-projects",): {"all_tenants": "1"},
@@ -185,11 +218,14 @@ FILTERS = {
 
 
 @pytest.mark.parametrize("words", FILTERS, ids=" ".join)
-def test_list_asks_for_what_is_wanted(api: ApiServer, cli: Cli, words: tuple[str, ...]) -> None:
-    conftest.succeed(cli("server", "list", *words))
-    (path,) = [path for _, path, _ in api.requests if path.startswith("/v2.1/servers/detail")]
+def test_list_asks_for_what_is_wanted(
+    cloud: Cloud, faulty_api: FaultyApi, faulty_cli: Cli, words: tuple[str, ...]
+) -> None:
+    conftest.succeed(faulty_cli("server", "list", *words))
+    (path,) = [path for _, path, _ in faulty_api.requests if path.startswith("/v2.1/servers/detail")]
     query = {key: values[0] for key, values in parse_qs(urlsplit(path).query).items()}
-    assert query == {"limit": "1000"} | FILTERS[words]
+    asked = {key: value.replace("FLAVOR", cloud.server["flavorRef"]) for key, value in FILTERS[words].items()}
+    assert query == {"limit": "1000"} | asked
 
 
 @pytest.mark.parametrize(
@@ -204,8 +240,8 @@ def test_list_asks_for_what_is_wanted(api: ApiServer, cli: Cli, words: tuple[str
     ],
     ids=" ".join,
 )
-def test_list_refuses_what_cannot_be(cli: Cli, words: tuple[str, ...], message: str) -> None:
-    result = cli("server", "list", *words)
+def test_list_refuses_what_cannot_be(faulty_cli: Cli, words: tuple[str, ...], message: str) -> None:
+    result = faulty_cli("server", "list", *words)
     assert (result.code, message in result.err) == (2, True), result.err
 
 
@@ -213,47 +249,58 @@ def names(result: CommandResult) -> list[str]:
     return conftest.succeed(result).out.split()
 
 
-def test_names_on_hosts_are_filtered_here_and_the_limit_counts_what_is_left(api: ApiServer, cli: Cli) -> None:
-    for number in range(6):
-        api.add_server(f"s{number}")["OS-EXT-SRV-ATTR:instance_name"] = f"instance-{number % 2}"
+def test_names_on_hosts_are_filtered_here_and_the_limit_counts_what_is_left(cloud: Cloud, faulty_cli: Cli) -> None:
+    """The name on the host has the ID of the server."""
+    ids = [add_server(cloud, f"s{number}") for number in range(6)]
     listed = ("server", "list", "-f", "value", "-c", "Name")
-    assert names(cli(*listed, "--instance-name", "e-1$", "--limit", "2")) == ["s5", "s3"]
-    assert names(cli(*listed, "--instance-name", "e-7$")) == []
-    assert cli(*listed, "--instance-name", "(").code == 1
-    api.add_server("hidden")
-    refused = cli(*listed, "--instance-name", "e-1$")
-    assert (refused.code, "Only administrators see the names" in refused.err) == (1, True)
+    odd = f"^instance-({'|'.join(ids[1::2])})$"
+    assert names(faulty_cli(*listed, "--instance-name", odd, "--limit", "2")) == ["s5", "s3"]
+    assert names(faulty_cli(*listed, "--instance-name", "e-7$")) == []
+    assert faulty_cli(*listed, "--instance-name", "(").code == 1
 
 
-def test_names_of_images_are_looked_up_as_wanted(api: ApiServer, cli: Cli) -> None:
-    (image,) = api.images
+def test_names_on_hosts_are_for_administrators(tmp_path: Path, cli_without_api: Cli) -> None:
+    (tmp_path / "policy.yaml").write_text('"os_compute_api:os-extended-server-attributes": "!"\n')
+    cloud = Cloud(tmp_path / "hidden", policy_file=str(tmp_path / "policy.yaml")).with_catalogue()
+    add_server(cloud, "web")
+    with FaultyApi(cloud.app) as api:
+        refused = cli_without_api("--url", api.url, "server", "list", "--instance-name", "1$")
+    cloud.close()
+    assert (refused.code, "Only administrators see the names" in refused.err) == (1, True), refused
+
+
+def test_names_of_images_are_looked_up_as_wanted(cloud: Cloud, faulty_api: FaultyApi, faulty_cli: Cli) -> None:
+    image, flavor = cloud.server["imageRef"], cloud.server["flavorRef"]
     for name in ("one", "two"):
-        api.add_server(name)
+        add_server(cloud, name)
 
     def asked(*words: str) -> tuple[str, list[str]]:
-        api.requests.clear()
-        (row, other) = json.loads(conftest.succeed(cli("server", "list", *words, "-f", "json")).out)
+        faulty_api.requests.clear()
+        (row, other) = json.loads(conftest.succeed(faulty_cli("server", "list", *words, "-f", "json")).out)
         assert (row["Image"], row["Flavor"]) == (other["Image"], other["Flavor"])
-        return row["Image"], [path for _, path, _ in api.requests if "servers" not in path]
+        return row["Image"], [path for _, path, _ in faulty_api.requests if "servers" not in path]
 
     assert asked() == ("guest", ["/v2/images?limit=1000", "/v2.1/flavors?limit=1000&is_public=None"])
     assert asked("-n") == (image, [])
-    assert asked("--name-lookup-one-by-one") == ("guest", [f"/v2/images/{image}", "/v2.1/flavors/42"])
+    assert asked("--name-lookup-one-by-one") == ("guest", [f"/v2/images/{image}", f"/v2.1/flavors/{flavor}"])
 
 
 # -- what is done with servers -----------------------------------------------------------------------------------------
 
 
+BEFORE = {"start": {"vm_state": "stopped", "power_state": 4}}
+
+
 @pytest.mark.parametrize("verb", ["stop", "start", "reboot", "pause", "shelve", "delete"])
-def test_names_are_looked_for_in_every_project(api: ApiServer, cli: Cli, verb: str) -> None:
-    api.add_server("web")
-    conftest.succeed(cli("server", verb, "web", "--all-projects"))
-    (path,) = [path for _, path, _ in api.requests if path.startswith("/v2.1/servers/detail")]
+def test_names_are_looked_for_in_every_project(cloud: Cloud, faulty_api: FaultyApi, faulty_cli: Cli, verb: str) -> None:
+    add_server(cloud, "web", **BEFORE.get(verb, {}))
+    conftest.succeed(faulty_cli("server", verb, "web", "--all-projects"))
+    (path,) = [path for _, path, _ in faulty_api.requests if path.startswith("/v2.1/servers/detail")]
     assert parse_qs(urlsplit(path).query)["all_tenants"] == ["1"]
-    api.requests.clear()
-    api.add_server("own")
-    conftest.succeed(cli("server", verb, "own"))
-    assert not any("all_tenants" in path for _, path, _ in api.requests)
+    faulty_api.requests.clear()
+    add_server(cloud, "own", **BEFORE.get(verb, {}))
+    conftest.succeed(faulty_cli("server", verb, "own"))
+    assert not any("all_tenants" in path for _, path, _ in faulty_api.requests)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +315,9 @@ def test_names_are_looked_for_in_every_project(api: ApiServer, cli: Cli, verb: s
         ("--no-reimage-boot-volume", {}),
     ],
 )
-def test_rebuild(api: ApiServer, cli: Cli, word: str, more: dict[str, Any]) -> None:
-    image = api.add_server("web")["image"]["id"]
-    conftest.succeed(cli("server", "rebuild", "web", word))
-    assert sent(api) == {"rebuild": {"imageRef": image, **more}}
+def test_rebuild(cloud: Cloud, faulty_api: FaultyApi, faulty_cli: Cli, word: str, more: dict[str, Any]) -> None:
+    add_server(cloud, "web")
+    result = faulty_cli("server", "rebuild", "web", word)
+    reason = REFUSED.get((word,))
+    assert (result.code, (reason or "") in result.err) == (0 if reason is None else 1, True), result.err
+    assert sent(faulty_api) == {"rebuild": {"imageRef": cloud.server["imageRef"], **more}}
