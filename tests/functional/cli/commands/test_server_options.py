@@ -293,12 +293,12 @@ BEFORE = {"start": {"vm_state": "stopped", "power_state": 4}}
 
 @pytest.mark.parametrize("verb", ["stop", "start", "reboot", "pause", "shelve", "delete"])
 def test_names_are_looked_for_in_every_project(cloud: Cloud, faulty_api: FaultyApi, faulty_cli: Cli, verb: str) -> None:
-    add_server(cloud, "web", **BEFORE.get(verb, {}))
+    add_server(cloud, "web", BEFORE.get(verb, {}))
     conftest.succeed(faulty_cli("server", verb, "web", "--all-projects"))
     (path,) = [path for _, path, _ in faulty_api.requests if path.startswith("/v2.1/servers/detail")]
     assert parse_qs(urlsplit(path).query)["all_tenants"] == ["1"]
     faulty_api.requests.clear()
-    add_server(cloud, "own", **BEFORE.get(verb, {}))
+    add_server(cloud, "own", BEFORE.get(verb, {}))
     conftest.succeed(faulty_cli("server", verb, "own"))
     assert not any("all_tenants" in path for _, path, _ in faulty_api.requests)
 
