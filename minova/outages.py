@@ -21,6 +21,11 @@ _NUMBERS = re.compile(r"0x[0-9a-f]+|[0-9][0-9.]*")
 _IDENTIFIERS = re.compile(r"(?<![\w-])[\w-]*\d[\w.-]*")
 
 
+def kind_of(reason: object) -> str:
+    """Returns the reason without its numbers."""
+    return _NUMBERS.sub("", str(reason))
+
+
 class Outage:
     """Whether `what` answers now. Safe for threads. `gauge`: its label on the page of metrics."""
 
@@ -45,7 +50,7 @@ class Outage:
         """Logs the first failure, the first one for another reason, and one each ten minutes, as a warning;
         other failures are counted and logged at debug level. Reasons of one `kind` count as one; by default its text without numbers.
         """
-        kind = _NUMBERS.sub("", str(reason)) if kind is None else kind
+        kind = kind_of(reason) if kind is None else kind
         with self._lock:
             self._failures += 1
             self._last = now = self._ticks()

@@ -20,6 +20,7 @@ from minova import errors
 from minova.backoff import Backoff
 from minova.context import service_context
 from minova.log import bound_request, level_of
+from minova.outages import HAS_REASON, REMINDER, kind_of
 from minova.safe_mode import SafeMode
 
 LOG = logging.getLogger(__name__)
@@ -234,14 +235,25 @@ def run_periodic(task: PeriodicTask, stopping: threading.Event) -> None:
 
 
 def until_available(what: str, ask: Callable[[], T], stopping: threading.Event) -> T:
-    """Repeats `ask` until it succeeds, and logs each failed try. Raises ServiceUnavailable if the process stops
-    meanwhile.
+    """Repeats `ask` until it succeeds. Logs the first failure, the first one for another reason, one each ten minutes, and the success
+    after them. Raises ServiceUnavailable if the process stops meanwhile.
     """
+    begun, reasons, told_at = time.monotonic(), set[str](), float("-inf")
     for delay in BACKOFF.pauses():
         try:
-            return ask()
+            answer = ask()
         except errors.ServiceUnavailable as error:
-            LOG.warning("%s: %s; trying again in %.0f s", what, errors.explained(error), delay)
+            reason, now = errors.explained(error), time.monotonic()
+            is_new = kind_of(reason) not in reasons or now - told_at >= REMINDER
+            level = logging.WARNING if is_new else logging.DEBUG
+            LOG.log(level, "%s: %s; trying again until it works", what, reason, extra={HAS_REASON: True})
+            if is_new:
+                reasons.add(kind_of(reason))
+                told_at = now
+        else:
+            if reasons:
+                LOG.info("%s: works after %.1f s", what, time.monotonic() - begun)
+            return answer
         if stopping.wait(delay):
             raise errors.ServiceUnavailable(f"{what}: stopped while waiting")
     raise AssertionError("unreachable")

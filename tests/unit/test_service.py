@@ -1,11 +1,13 @@
 """The life of a service: the order of its start and stop, and periodic tasks that survive their errors."""
 
+import logging
 import threading
 from collections.abc import Sequence
 
 import pytest
 
-from minova import errors
+from minova import errors, service
+from minova.backoff import Backoff
 from minova.service import PeriodicTask, RpcService, run, run_periodic, until_available
 
 
@@ -148,18 +150,24 @@ def test_a_periodic_task_says_how_long_to_wait_from_now_on() -> None:
     assert len(runs) == 2
 
 
-def test_waiting_for_a_peer_logs_one_line_for_each_try(caplog: pytest.LogCaptureFixture) -> None:
-    stopping = threading.Event()
-    tries: list[int] = []
+def test_bug_waiting_for_a_peer_was_a_line_for_each_try(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At its start a service logged every ten seconds that the database does not answer."""
+    monkeypatch.setattr(service, "BACKOFF", Backoff(first=0.0, longest=0.0))
+    failures = ["no answer from port 1", "no answer from port 2", "certificate has expired", "no answer from port 3"]
 
     def ask() -> str:
-        tries.append(1)
-        if len(tries) < 2:
-            raise errors.ServiceUnavailable("no answer")
+        if failures:
+            raise errors.ServiceUnavailable(failures.pop(0))
         return "answer"
 
-    assert until_available("conductor", ask, stopping) == "answer"
-    assert [record.getMessage() for record in caplog.records] == ["conductor: no answer; trying again in 1 s"]
+    with caplog.at_level(logging.INFO):
+        assert until_available("conductor", ask, threading.Event()) == "answer"
+    first, second, last = (record.getMessage() for record in caplog.records)
+    assert first == "conductor: no answer from port 1; trying again until it works"
+    assert second == "conductor: certificate has expired; trying again until it works"
+    assert last.startswith("conductor: works after 0.")
 
 
 def test_waiting_for_a_peer_ends_when_the_service_stops() -> None:
