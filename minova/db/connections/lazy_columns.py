@@ -1,6 +1,6 @@
 """Descriptions of columns that are made when they are read."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -21,6 +21,9 @@ class LazyColumns(Sequence[Any]):
 
     def __getitem__(self, index: Any) -> Any:
         return self._columns()[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._columns())
 
 
 @cache

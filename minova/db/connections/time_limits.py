@@ -66,6 +66,11 @@ def bounded_connection(psycopg: Any, limit: float) -> Any:
                 self.close()  # a late answer would be taken for the answer to the next statement
                 raise psycopg.OperationalError(f"no answer within {limit:g} s") from None
 
+        def rollback(self) -> None:
+            """SQLAlchemy also calls this whenever it takes a connection back, mostly after a commit."""
+            if self.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                super().rollback()
+
     return Bounded
 
 
