@@ -136,10 +136,11 @@ def hide_noise() -> None:
 
 
 def level_of(error: Exception) -> int:
-    """Returns the level for the line of one failed piece of work. While the broker is away or takes no messages all work fails,
-    and the log has one line for that already.
+    """Returns the level for the line of one failed piece of work. While the broker or the database of this process is away, or the
+    broker takes no messages, all work fails, and the log has one line for that already.
     """
-    return logging.DEBUG if isinstance(error, errors.BrokerBlocked | errors.BrokerAway) else logging.WARNING
+    is_logged = isinstance(error, errors.BrokerBlocked | errors.BrokerAway) or bool(getattr(error, "reason", ""))
+    return logging.DEBUG if is_logged else logging.WARNING
 
 
 def _is_of_use(record: logging.LogRecord) -> bool:

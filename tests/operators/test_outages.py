@@ -81,6 +81,10 @@ def test_database_away_is_answered_and_logged_with_the_reason(cloud: Cloud) -> N
     finally:
         cloud.controller("systemctl start postgresql")
     wait_for("the end", said(cloud.controller, "minova-conductor", "The database answers again", before))
+    # No work of the conductor repeats the outage.
+    assert ": The database does not answer" not in "".join(
+        line for line in cloud.controller.journal("minova-conductor")[before:].splitlines(True) if LOUD.search(line)
+    )
     assert "Traceback" not in cloud.controller.journal("minova-conductor")[before:]
 
 

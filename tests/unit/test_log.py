@@ -8,7 +8,7 @@ import pytest
 from oslo_config import cfg
 from oslo_messaging._drivers import amqpdriver, common, impl_rabbit, pool
 
-from minova import log
+from minova import errors, log
 from minova.outages import HAS_REASON
 
 RABBIT = logging.getLogger("oslo.messaging._drivers.impl_rabbit")
@@ -101,3 +101,15 @@ def test_bug_host_forged_lines_of_the_log() -> None:
     assert len(lines) == 2
     assert all(line.isprintable() and r"x\x1b[2J" in line for line in lines)
     assert r"\n2026-01-01 00:00:00.000 1 ERROR" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("error", "level"),
+    [
+        (errors.ServiceUnavailable("The database does not answer.", reason="connection refused"), logging.DEBUG),
+        (errors.ServiceUnavailable("No conductor service has answered in time."), logging.WARNING),
+    ],
+)
+def test_bug_each_work_repeated_the_outage_of_the_database(error: Exception, level: int) -> None:
+    """The database of this process has logged its outage with the reason."""
+    assert log.level_of(error) == level
