@@ -105,6 +105,7 @@ class Cloud:
     def __init__(self, seed: int, folder: Path, hosts: int, **overrides: Any) -> None:
         self._notifier: Notifier | None = overrides.pop("notifier", None)
         self._overrides = overrides
+        self._confs: dict[str, cfg.ConfigOpts] = {}
         self.world = World(seed, f"sqlite:///{folder}/minova.sqlite")
         make_tables(self.world.url, now=self.world.now)
         self.hosts = [f"host-{number}" for number in range(hosts)]
@@ -133,11 +134,10 @@ class Cloud:
         self.conductor: ConductorApi = self._client(ConductorApi, None, "conductor")
 
     def conf(self, host: str) -> cfg.ConfigOpts:
-        return configure(
-            self.folder / host,
-            host=host,
-            **SMALL | self._overrides,
-        )
+        """The same for each incarnation of a service: to read it takes longer than the rest of a start."""
+        if host not in self._confs:
+            self._confs[host] = configure(self.folder / host, host=host, **SMALL | self._overrides)
+        return self._confs[host]
 
     def _client(self, contract: Any, sender: Process | None, kind: str) -> Any:
         return self.world.client(contract, sender, lambda: list(CONTROLLERS.get(kind, (kind,))))

@@ -23,8 +23,9 @@ from typing import Any
 
 import msgspec
 import oslo_messaging
-from sqlalchemy import event
+from sqlalchemy import Dialect, Engine, event
 from sqlalchemy.orm import Session
+from sqlalchemy.util import LRUCache
 
 from minova import errors
 from minova.cmd.conductor import implementation
@@ -56,6 +57,10 @@ OF_GUESTS = frozenset(
         *("attach_interface", "detach_interface"),
     }
 )
+
+
+# The dialect, which is a part of each key, and the statements that were compiled for it.
+_COMPILED: list[tuple[Dialect, LRUCache[Any, Any]]] = []
 
 
 class Killed(BaseException):
@@ -490,6 +495,7 @@ class MortalDatabase(Database):
         self._process = process
         # What the machine's power supply could do to a file is not what is tried here.
         event.listen(self.engine, "connect", lambda dbapi, _: dbapi.execute("PRAGMA synchronous=OFF"))
+        _share_statements(self.engine)
 
     @contextmanager
     def read(self) -> Iterator[Session]:
@@ -510,6 +516,15 @@ class MortalDatabase(Database):
         if self._process is not None:
             self._process.check()
             self._world.reach_database()
+
+
+def _share_statements(engine: Engine) -> None:
+    """All engines of this process of tests compile a statement once. Each incarnation of a service would else compile all of its own,
+    which takes longer than they take to run.
+    """
+    if not _COMPILED:
+        _COMPILED.append((engine.dialect, LRUCache(2000)))
+    engine.dialect, engine._compiled_cache = _COMPILED[0]
 
 
 class MortalDriver:
