@@ -18,7 +18,6 @@ from minova.objects.servers.states import PowerState
 from tests.faults.cloud import CONTROLLERS, FLAVOR, LARGER, Cloud
 from tests.faults.mover import Mover
 from tests.faults.test_crash_table import DOWN_FOR, RESTART_WITHIN, STABLE_WITHIN, Trap, unfinished
-from tests.faults.world import Process
 
 CTX = RequestContext(request_id="req-order", user_id="u", project_id="p", is_admin=True)
 UNDISTURBED = 10.0
@@ -66,23 +65,34 @@ def mover(mover: Mover) -> Mover:
     return mover
 
 
-class Cut(Trap):
-    """Takes the broker or the database away for a while when any process takes the given step, once."""
+class Cut:
+    """Takes the broker or the database away for a while at the given one of its steps, whoever takes it, once: when a message or its
+    answer is on its way, or before a transaction begins or commits. Nothing else meets what is away, so each other step is one of these.
+    """
 
     def __init__(self, cloud: Cloud, what: str, step: int) -> None:
-        super().__init__(cloud, tuple(cloud.world.processes), step)
+        self._world = cloud.world
         self._what = what
+        self._left = step
+        self.killed: str | None = None
+        self._take_away = self._lose if what == "broker" else self._end_database
+        self._name = "loses" if what == "broker" else "reach_database"
+        original = getattr(self._world, self._name)
 
-    def _arm(self, process: Process) -> None:
-        super()._arm(process)
-        process.world.kill = self._cut  # type: ignore[method-assign]
+        def counted() -> object:
+            self._left -= 1
+            if self._left == 0:
+                self.killed = self._what
+                self._take_away()
+            return original()
 
-    def _cut(self, process: Process) -> None:
-        world = process.world
-        if self._what == "database":
-            world._database_back = world.now + CUT
-            return
-        before = world.faults
+        setattr(self._world, self._name, counted)
+
+    def _end_database(self) -> None:
+        self._world._database_back = self._world.now + CUT
+
+    def _lose(self) -> None:
+        world, before = self._world, self._world.faults
         world.faults = msgspec.structs.replace(before, lose=1.0)
 
         def back() -> None:
@@ -90,8 +100,12 @@ class Cut(Trap):
 
         world.later(CUT, None, back)
 
+    def disarm(self) -> None:
+        """The world is as its class says again."""
+        delattr(self._world, self._name)
 
-def trap_of(mover: Mover, killed: str, step: int) -> Trap:
+
+def trap_of(mover: Mover, killed: str, step: int) -> Trap | Cut:
     if killed in {"broker", "database"}:
         return Cut(mover.cloud, killed, step)
     return Trap(mover.cloud, names_of(mover, killed), step)
@@ -133,7 +147,7 @@ def killed_at(mover: Mover, kind: str, killed: str, step: int) -> bool:
     if kind == ABORT:
         mover.ask("live_migrate")
         mover.wait(lambda: mover.migration().status == "migrating", step=0.1)
-    kill, trap = mover.world.kill, trap_of(mover, killed, step)
+    trap = trap_of(mover, killed, step)
     with suppress(errors.ServiceUnavailable):  # the conductor that was asked has died
         if kind == ABORT:
             order = msgspec.structs.replace(CTX, request_id=f"req-abort-{step}")
@@ -145,13 +159,13 @@ def killed_at(mover: Mover, kind: str, killed: str, step: int) -> bool:
     with suppress(AssertionError):
         mover.wait(lambda: trap.killed is not None or mover.is_at_rest(), UNDISTURBED, step=0.2)
     trap.disarm()
-    mover.world.kill = kill  # type: ignore[method-assign]
     if trap.killed is None:
         return False
     dead = trap.killed
-    if killed in {"broker", "database"}:
+    if isinstance(trap, Cut):
         mover.world.run(CUT)
-    mover.wait(lambda: mover.world.processes[dead].alive, RESTART_WITHIN)
+    else:
+        mover.wait(lambda: mover.world.processes[dead].alive, RESTART_WITHIN)
     mover.wait(seconds=STABLE_WITHIN)
     assert mover.row.vm_state in ENDS_IN[kind], step
     require_one_guest(mover)

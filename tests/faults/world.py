@@ -352,14 +352,18 @@ class World:
         """A point where anything may happen: others go first, the sender dies."""
         if sender is not None:
             sender.check()
-        if len(self._stack) < DEPTH and self.random.random() < self.faults.others_first:
+        others_went = len(self._stack) < DEPTH and self.random.random() < self.faults.others_first
+        if others_went:
             self._one(self.now + self.random.uniform(0.0, 2.0))
         if sender is not None:
             if self.faults.step and self.random.random() < self.faults.step:
                 self._step(sender)
-            if self.random.random() < self.faults.kill:
+            dies = self.random.random() < self.faults.kill
+            if dies:
                 self.kill(sender)
-            sender.check()
+            # Where nothing has happened, a check is the same step as the one above: the crash tables kill at each.
+            if others_went or dies:
+                sender.check()
 
     def _step(self, process: Process) -> None:
         """Back to the right time, if the clock has stepped before."""
@@ -370,6 +374,10 @@ class World:
         return self.random.random() < share
 
     # -- messages --------------------------------------------------------------------------------------------------
+
+    def loses(self) -> bool:
+        """Whether the broker loses this message or answer."""
+        return self.chance(self.faults.lose)
 
     def client(self, contract: Any, sender: Process | None, names: Callable[[], list[str]]) -> Any:
         """A real Proxy whose messages go to one of `names` that listens."""
@@ -394,15 +402,16 @@ class _Bus:
     def call(self, ctx: Any, method: str, **arguments: Any) -> Any:
         world = self._world
         world.pause(self._sender)
-        if world.chance(world.faults.lose):
+        if world.loses():
             raise oslo_messaging.MessagingTimeout("the request was lost")
         try:
             answer = self._answer(ctx, method, self._sent(method, arguments))
-        finally:
+        except BaseException:
             if self._sender is not None:
                 self._sender.check()
+            raise
         world.pause(self._sender)
-        if world.chance(world.faults.lose):
+        if world.loses():
             raise oslo_messaging.MessagingTimeout("the answer was lost")
         return answer
 
@@ -437,7 +446,7 @@ class _Bus:
             return
         sent = _wire(arguments)
         for again in range(2 if world.chance(world.faults.double) else 1):
-            if world.chance(world.faults.lose):
+            if world.loses():
                 continue
             if world.chance(world.faults.delay):
                 late = world.random.uniform(1.0, 90.0)
