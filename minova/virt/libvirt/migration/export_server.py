@@ -17,7 +17,7 @@ from typing import NamedTuple
 from minova.errors import HypervisorError
 from minova.objects.servers.disk_export import TransferKey
 from minova.virt import programs
-from minova.virt.libvirt.migration import transfer_key
+from minova.virt.libvirt.migration import network_sockets, transfer_key
 
 LOG = logging.getLogger(__name__)
 PROGRAM, PACKAGE = "qemu-storage-daemon", "qemu-system-common"
@@ -27,13 +27,12 @@ START_WITHIN, POLL = 30.0, 0.02
 _ENDS_WITH_US = """\
 pipe=$1; shift
 "$@" & program=$!
-(cat /proc/self/fd/$pipe; kill $program) >/dev/null 2>&1 & watcher=$!
+(trap 'kill $!; exit' TERM; cat /proc/self/fd/$pipe & wait $!; kill $program) >/dev/null 2>&1 & watcher=$!
 wait $program; code=$?
 kill $watcher
 rm -rf -- "$0"
 exit $code
 """
-_PORT_TAKEN = "Address already in use"
 _READY = "pid"
 
 
@@ -105,7 +104,7 @@ class ExportServers:
     def start(self, migration_uuid: str, key: TransferKey, files: Sequence[ExportedDisk], group: int | None) -> int:
         """Returns the port. `group`: that of the files, if the program shall run without the rights of root. Idempotent.
 
-        Raises HypervisorError if no port is free, or if the program does not start.
+        Raises HypervisorError if no port is free, if this host does not have the address, or if the program does not start.
         """
         with self._lock:
             server = self._servers.get(migration_uuid)
@@ -143,8 +142,12 @@ class ExportServers:
     def _started(
         self, port: int, key: TransferKey, files: Sequence[ExportedDisk], group: int | None
     ) -> _Process | None:
-        """Returns the program once it listens; None if the port is taken."""
+        """Returns the program once it serves; None if the port is taken."""
+        listening = network_sockets.listen(self._address, port)
+        if listening is None:
+            return None
         with ExitStack() as stack:
+            stack.enter_context(listening)
             keys = transfer_key.make_folder(key, as_nobody=group is not None)
             folder = stack.enter_context(transfer_key.opened(keys))
             handles = [os.open(file.path, os.O_RDONLY | os.O_CLOEXEC) for file in files]
@@ -153,13 +156,13 @@ class ExportServers:
             words = [
                 PROGRAM,
                 *("--object", transfer_key.credentials(folder, "server", key)),
-                *("--nbd-server", f"addr.type=inet,addr.host={self._address},addr.port={port},tls-creds=tls"),
+                *("--nbd-server", f"addr.type=fd,addr.str={listening.fileno()},tls-creds=tls"),
                 *_exports(files, handles),
                 *("--pidfile", f"/proc/self/fd/{folder}/{_READY}"),
             ]
             limits = programs.RunLimits(cpu=24 * 3600, open_files=256 + 2 * len(files))
             limited = programs.limited(words, limits, drop_rights=group is not None, group=group or programs.NOBODY)
-            return _listening(_Process(limited, keys, (folder, *handles)), keys / _READY)
+            return _ready(_Process(limited, keys, (folder, listening.fileno(), *handles)), keys / _READY)
 
 
 def _exports(files: Sequence[ExportedDisk], handles: Sequence[int]) -> Iterator[str]:
@@ -168,14 +171,12 @@ def _exports(files: Sequence[ExportedDisk], handles: Sequence[int]) -> Iterator[
         yield from ("--export", f"type=nbd,id=export{number},node-name=file{number},name={file.name},writable=off")
 
 
-def _listening(process: _Process, ready: Path) -> _Process | None:
-    """Returns the program once it is ready; None if its port is taken. Raises HypervisorError if it fails otherwise."""
+def _ready(process: _Process, ready: Path) -> _Process:
+    """Returns the program once it serves. Raises HypervisorError if it fails."""
     until = time.monotonic() + START_WITHIN
     while not ready.exists():
         if not process.runs() or time.monotonic() >= until:
             complaint = process.end()
-            if _PORT_TAKEN in complaint:
-                return None
             raise HypervisorError(f"{PROGRAM}: {complaint or f'not ready within {START_WITHIN:g} s'}")
         time.sleep(POLL)
     return process

@@ -10,7 +10,7 @@ from oslo_utils import units
 from minova.objects.servers.disk_export import DiskExport, ExportedFile, TransferKey
 from minova.private_files import sync
 from minova.virt import programs
-from minova.virt.libvirt.migration import transfer_key
+from minova.virt.libvirt.migration import network_sockets, transfer_key
 
 # QEMU counts sizes in sectors.
 _SECTOR = 512
@@ -72,8 +72,8 @@ def _convert(
     keys: Path,
     check: Callable[[], None],
 ) -> None:
-    with transfer_key.opened(keys) as folder:
-        server = f"file.server.type=inet,file.server.host={export.address},file.server.port={export.port}"
+    with transfer_key.opened(keys) as folder, network_sockets.connect(export.address, export.port) as connection:
+        server = f"file.server.type=fd,file.server.str={connection.fileno()}"
         # A console log may have grown since its size was read.
         source = f"driver=raw,size={size},file.driver=nbd,{server},file.export={file.export},file.tls-creds=tls"
         command = [
@@ -82,4 +82,4 @@ def _convert(
             *("--image-opts", source, "-O", "raw"),
         ]
         limits = programs.RunLimits(cpu=_LIMITS.cpu, within=_LIMITS.within, file_size=size + units.Mi)
-        programs.write_with(part, command, limits, inherited=(folder,), check=check)
+        programs.write_with(part, command, limits, inherited=(folder, connection.fileno()), check=check)
