@@ -29,7 +29,7 @@ BOOK_BUS = "fake://"
 def configure(folder: Path, *, files: Sequence[str] = (), **overrides: Any) -> cfg.ConfigOpts:
     """Options as a service reads them; `group__name=value` overrides. `files`: with options that are registered later."""
     folder.mkdir(parents=True, exist_ok=True)
-    conf = configuration.load([], "test", files=files)
+    conf = configuration.load([], "test", files=files) if files else _defaults()
     conf.set_override("state_path", str(folder))
     conf.set_override("compute_driver", "fake")
     conf.set_override("osapi_compute_listen_port", 0, group="api")
@@ -38,6 +38,13 @@ def configure(folder: Path, *, files: Sequence[str] = (), **overrides: Any) -> c
     for name, value in overrides.items():
         group, _, option = name.rpartition("__")
         conf.set_override(option, value, group=group or None)
+    return conf
+
+
+def _defaults() -> cfg.ConfigOpts:
+    """As `configuration.load` without files. It checks the value of each option, which takes most of its time."""
+    conf = configuration.new()
+    conf([], project="minova", prog="test", default_config_files=[])
     return conf
 
 
