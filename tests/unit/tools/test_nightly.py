@@ -8,6 +8,7 @@ ROOT = Path(__file__).parents[3]
 NOT_NIGHTLY = {
     "MINOVA_ALARM_SECONDS",
     "MINOVA_DEBIAN_TREE",
+    "MINOVA_FIRST_STORY",
     "MINOVA_FUZZ_SEED",
     "MINOVA_SOAK_SEED",
     "MINOVA_STRIDE",
