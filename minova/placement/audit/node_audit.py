@@ -4,7 +4,6 @@ One statement only finds suspects. They are then judged and healed under the loc
 does it.
 """
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
@@ -66,9 +65,10 @@ def holders_gone(session: Session, provider_uuid: str) -> list[str]:
 
 
 def _total(held: Held) -> dict[tuple[int, str], int]:
-    total: Counter[tuple[int, str]] = Counter()
+    total: dict[tuple[int, str], int] = {}
     for resources in held.values():
-        total.update(resources)
+        for key, amount in resources.items():
+            total[key] = total.get(key, 0) + amount
     return {key: amount for key, amount in total.items() if amount}
 
 
@@ -76,9 +76,9 @@ def _differing(held: Held, instances: Iterable[objects.Instance]) -> Iterable[st
     known: tuple[Flavor, tuple[Mapping[str, int], ...]] | None = None  # most guests of a host have one flavor
     for instance in instances:
         if instance.task_state is None:
-            own: Counter[str] = Counter()
+            own: dict[str, int] = {}
             for (_, name), amount in held.get(instance.uuid, {}).items():
-                own[name] += amount
+                own[name] = own.get(name, 0) + amount
             if instance.numa_topology is not None:
                 alternatives = known_alternatives(instance.flavor, instance.numa_topology)
             else:
