@@ -5,7 +5,7 @@ showed last.
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Text, cast, func, or_, select
+from sqlalchemy import ColumnElement, Select, Text, cast, func, join, or_, select
 from sqlalchemy.orm import Session
 
 from minova.db.api_queries import keyset
@@ -18,8 +18,6 @@ SEPARATOR = "\x1f"
 MAX_HAVING = 500
 # The first instances in the order of a listing, among which those with a matching address are sought one by one.
 FIRST = 2000
-# MariaDB and SQLite keep a derived table apart, too, if it has a LIMIT.
-NO_LIMIT = 2**31 - 1
 # The addresses that each of these parameters searches, in minova's own networks.
 _OF_VERSION = {"ip": IpAllocation.address.not_like("%:%"), "ip6": IpAllocation.address.like("%:%")}
 
@@ -77,10 +75,17 @@ def first_of_many(
     ids = session.scalars(keyset.ordered_as_selected(walked, columns, first).limit(limit)).all()
     if len(ids) == limit:
         return list(ids)
-    # A limit that is never reached keeps the database from walking them.
-    matching = (
-        narrow.where(*(Instance.uuid.in_(instances_of(port_ids)) for port_ids in many)).limit(NO_LIMIT).subquery()
+    of_first, *others = many
+    first_ports = of_first.subquery()
+    from_addresses = join(first_ports, Port, Port.id == first_ports.c.port_id).join(
+        Instance, Instance.uuid == Port.instance_uuid
     )
+    having = narrow.where(*(Instance.uuid.in_(instances_of(port_ids)) for port_ids in others))
+    having = having.select_from(from_addresses).distinct()
+    # MariaDB would begin with the instances.
+    for dialect in ("mysql", "mariadb"):
+        having = having.prefix_with("STRAIGHT_JOIN", dialect=dialect)
+    matching = having.subquery()
     gathered = keyset.ordered_as_selected(select(matching.c.id), columns, matching)
     return list(session.scalars(gathered.limit(limit)))
 

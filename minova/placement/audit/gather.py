@@ -120,11 +120,14 @@ def _idle(uuid: Any) -> ColumnElement[bool]:
 
 def _holders_without_instance() -> Any:
     """Selects consumers that hold something for an instance that does not exist or needs no resources."""
-    needs = exists().where(
-        Instance.uuid == Consumer.uuid, _ALIVE, Instance.host.is_not(None), Instance.vm_state.not_in(_FREE)
-    )
+    needs = and_(Instance.uuid == Consumer.uuid, _ALIVE, Instance.host.is_not(None), Instance.vm_state.not_in(_FREE))
     holds = exists().where(Allocation.consumer_uuid == Consumer.uuid)
-    return select(Consumer.uuid).where(Consumer.consumer_type == INSTANCE, ~needs, holds, _idle(Consumer.uuid))
+    # MariaDB writes all instances into a table of its own for NOT EXISTS.
+    return (
+        select(Consumer.uuid)
+        .outerjoin(Instance, needs)
+        .where(Consumer.consumer_type == INSTANCE, Instance.uuid.is_(None), holds, _idle(Consumer.uuid))
+    )
 
 
 def _instances_elsewhere() -> Any:
