@@ -322,7 +322,11 @@ class Client:
 
 
 def part(text: str) -> str:
-    """Returns the text quoted as one segment of a path."""
+    """Returns the text quoted as one segment of a path. Raises ApiError for a name that HTTP clients and proxies take for
+    another resource's, however it is quoted.
+    """
+    if text in {".", ".."}:
+        raise ApiError(404, f"{text!r} is no name that a request can have in its path.")
     return quote(text, safe="")
 
 
