@@ -12,9 +12,15 @@ from tests.functional.api.conftest import Cloud
 PASSWORD = "secret"
 
 
-def with_users(folder: Path, cost: int = 4, users: Sequence[str] = ("admin", "alice", "bob"), **options: Any) -> Cloud:
+def with_users(
+    folder: Path,
+    cost: int = 4,
+    users: Sequence[str] = ("admin", "alice", "bob"),
+    password: str = PASSWORD,
+    **options: Any,
+) -> Cloud:
     """Its htpasswd file has hashes of this cost."""
-    hashed = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(cost)).decode()
+    hashed = bcrypt.hashpw(password.encode(), bcrypt.gensalt(cost)).decode()
     file = folder / "htpasswd"
     file.write_text("".join(f"{user}:{hashed}\n" for user in users))
     return Cloud(folder, auth_strategy="http_basic", http_basic_auth_user_file=str(file), **options)

@@ -51,7 +51,8 @@ class Consoles:
                 consoles.asked.append((host, instance_uuid, tail_length))
                 if instance_uuid not in consoles.texts:
                     raise errors.NotFound(f"No domain {instance_uuid}")
-                return consoles.texts[instance_uuid]
+                lines = consoles.texts[instance_uuid].splitlines(keepends=True)
+                return "".join(lines if tail_length is None else lines[max(len(lines) - tail_length, 0) :])
 
             def get_console(self, ctx: RequestContext, instance_uuid: str, console_type: str) -> ConsoleAddress:
                 if instance_uuid not in consoles.texts:

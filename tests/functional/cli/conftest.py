@@ -1,4 +1,6 @@
-"""`minova ...` run in this process against an API on loopback that keeps books, or against minova-api itself."""
+"""`minova ...` run in this process against minova-api, over a database and a conductor that writes rows. In front of it can be what makes
+faults and keeps the requests.
+"""
 
 import json
 import os
@@ -10,7 +12,6 @@ import pytest
 
 from minova.api.server import ApiService
 from minova.cli.main import main
-from tests.fakes.api_server import ApiServer
 from tests.fakes.faulty_api import FaultyApi
 from tests.functional.api.conftest import Cloud
 
@@ -24,12 +25,6 @@ class CommandResult(NamedTuple):
 
 
 Cli = Callable[..., CommandResult]
-
-
-@pytest.fixture
-def api() -> Iterator[ApiServer]:
-    with ApiServer() as api:
-        yield api
 
 
 @pytest.fixture(autouse=True)
@@ -48,15 +43,6 @@ def cli_without_api(capsys: pytest.CaptureFixture[str]) -> Cli:
         return CommandResult(code, *capsys.readouterr())
 
     return run
-
-
-@pytest.fixture
-def cli(api: ApiServer, cli_without_api: Cli) -> Cli:
-    """Runs `minova --url ...` with the words given."""
-    return lambda *words: cli_without_api("--url", api.url, *words)
-
-
-# -- minova-api itself, over a database and a conductor that writes rows
 
 
 @pytest.fixture

@@ -4,11 +4,14 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from sqlalchemy.orm import Session
 
 from minova.db import models
+from minova.db.catalogue import images
 from minova.db.servers import actions as action_rows
 from minova.objects.actions.table import BY_KIND
+from minova.objects.catalogue.image import Image
 from minova.objects.servers.failures import Failure
 from tests.fakes.faulty_api import FaultyApi
 from tests.fakes.row_conductor import now
@@ -73,6 +76,11 @@ def fail_action(cloud: Cloud, server_id: str, name: str, kind: str) -> None:
     cloud.db.run(work)
 
 
+def server_ids(cloud: Cloud) -> list[str]:
+    """Newest first."""
+    return [server["id"] for server in cloud.get("/v2.1/servers?all_tenants=1")["servers"]]
+
+
 def server_names(cloud: Cloud) -> list[str]:
     """Newest first."""
     return [server["name"] for server in cloud.get("/v2.1/servers?all_tenants=1")["servers"]]
@@ -116,9 +124,13 @@ class Reports:
             for server_id in server_ids:
                 self.go_on(server_id, self.of_builds)
         elif method == "start_action":
-            server_id, kind, _ = self._cloud.conductor.actions[-1]
+            server_id, kind, arguments = self._cloud.conductor.actions[-1]
             state = BY_KIND[kind].ends_in
-            end = {"task_state": None, **({} if state is None else {"vm_state": str(state)})}
+            end: Report = {"task_state": None, **({} if state is None else {"vm_state": str(state)})}
+            if BY_KIND[kind].makes_image:
+                image = msgspec.convert(arguments["image"], Image)
+                self._cloud.db.run(lambda session: images.add(session, image, now()))
+                end["image"] = image
             self.go_on(server_id, [{}, {**end, **self.of_actions.get(kind, {}), "action": kind}])
 
     def _report(self, method: str, path: str) -> None:
@@ -130,7 +142,21 @@ class Reports:
             left = self._left.get(server_id, [])
             if left:
                 values = dict(left.pop(0))
-                kind = values.pop("action", None)
+                kind, image = values.pop("action", None), values.pop("image", None)
                 if kind in self.failures:
                     fail_action(self._cloud, server_id, BY_KIND[kind].name, self.failures[kind])
+                if image is not None:
+                    self._end_image(image, has_failed=kind in self.failures)
                 report(self._cloud, server_id, values)
+
+    def _end_image(self, image: Image, *, has_failed: bool) -> None:
+        """The image of an action that has failed is gone."""
+        active = msgspec.structs.replace(image, status="active", size=1)
+
+        def work(session: Session) -> None:
+            if has_failed:
+                session.query(models.Image).filter_by(id=image.id).delete()
+            else:
+                images.replace(session, active, image.status, now())
+
+        self._cloud.db.run(work)

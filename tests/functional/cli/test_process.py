@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from tests.fakes.api_server import ApiServer
+from tests.functional.api.conftest import Cloud
+from tests.functional.cli.servers import add_server
 from tests.functional.cli.terminal import MINOVA
 
 IMPORTED = """
@@ -30,21 +31,21 @@ def test_version_imports_neither_cliff_nor_urllib3() -> None:
 
 
 @pytest.mark.parametrize("words", ["server list", "hypervisor stats", "service list", "image list"])
-def test_commands_import_nothing_of_the_services(api: ApiServer, words: str) -> None:
+def test_commands_import_nothing_of_the_services(minova_url: str, words: str) -> None:
     foreign = SLOW | {"kombu", "falcon", "uvicorn", "uvloop", "libvirt", "cmd2", "yaml", "msgspec"}
-    assert not imported_by("--url", api.url, *words.split()) & foreign
+    assert not imported_by("--url", minova_url, *words.split()) & foreign
 
 
 def test_help_imports_no_interactive_mode() -> None:
     assert not imported_by("--help") & (SLOW | {"cmd2"})
 
 
-@pytest.mark.parametrize("words", ["--help", "--version", "server list"])
-def test_a_reader_that_goes_away_is_no_error(api: ApiServer, words: str) -> None:
-    for number in range(300):
-        api.add_server(f"s{number}")
+@pytest.mark.parametrize("words", ["--help", "--version", "flavor list"])
+def test_a_reader_that_goes_away_is_no_error(cloud: Cloud, minova_url: str, words: str) -> None:
+    for number in range(100):
+        cloud.make_flavor(f"a flavor with a long name, so that all of them fill a pipe: {number:0150}")
     process = subprocess.Popen(
-        [*MINOVA, "--url", api.url, *words.split()] if words != "--version" else [*MINOVA, words],
+        [*MINOVA, "--url", minova_url, *words.split()] if words != "--version" else [*MINOVA, words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -55,20 +56,20 @@ def test_a_reader_that_goes_away_is_no_error(api: ApiServer, words: str) -> None
     assert process.returncode == 141
 
 
-def test_a_name_that_the_terminal_cannot_show_is_shown_escaped(api: ApiServer) -> None:
-    api.add_server("h\u00e4\ud800")
-    words = [*MINOVA, "--url", api.url, "server", "list", "-f", "value", "-c", "Name"]
+def test_a_name_that_the_terminal_cannot_show_is_shown_escaped(cloud: Cloud, minova_url: str) -> None:
+    cloud.make_flavor("h\u00e4\u4e2d")
+    words = [*MINOVA, "--url", minova_url, "flavor", "list", "-f", "value", "-c", "Name"]
     done = subprocess.run(
         words, capture_output=True, timeout=60, env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     )
-    assert (done.stdout, done.stderr, done.returncode) == (b"h\\xe4\\ud800\n", b"", 0)
+    assert (done.stdout, done.stderr, done.returncode) == (b"h\\xe4\\u4e2d\n", b"", 0)
 
 
-def test_bug_unicode_argument_in_a_locale_of_ascii(api: ApiServer) -> None:
-    api.add_server("größe")
+def test_bug_unicode_argument_in_a_locale_of_ascii(cloud: Cloud, minova_url: str) -> None:
+    add_server(cloud.with_catalogue(), "größe")
     ascii_only = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
     done = subprocess.run(
-        [*MINOVA, "--url", api.url, "server", "show", "größe".encode()],
+        [*MINOVA, "--url", minova_url, "server", "show", "größe".encode()],
         capture_output=True,
         timeout=60,
         env={**os.environ, **ascii_only},

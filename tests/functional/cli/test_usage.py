@@ -2,13 +2,17 @@
 
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from threading import Thread
 
 import pytest
 
 from minova.cli.registry import COMMANDS, SPELLINGS
-from tests.fakes.api_server import ApiServer
+from tests.fakes.faulty_api import FaultyApi
+from tests.functional.api.conftest import Cloud
 from tests.functional.cli.conftest import Cli
+from tests.functional.cli.servers import add_server
+from tests.security.identities import with_users
 
 
 @pytest.mark.parametrize(
@@ -34,10 +38,8 @@ from tests.functional.cli.conftest import Cli
         (("help", "servre"), "'servre' is not a command. Did you mean"),
     ],
 )
-def test_wrong_usage_is_told_in_one_line_and_exit_code_2(
-    api: ApiServer, cli: Cli, words: tuple[str, ...], message: str
-) -> None:
-    result = cli(*words)
+def test_wrong_usage_is_told_in_one_line_and_exit_code_2(faulty_cli: Cli, words: tuple[str, ...], message: str) -> None:
+    result = faulty_cli(*words)
     assert result.code == 2
     assert message in result.err
     assert len(result.err.splitlines()) <= 2
@@ -89,36 +91,36 @@ def test_a_stranger_on_the_port_is_told(cli_without_api: Cli, foreign_server: st
     )
 
 
-def test_http_where_https_is_asked(api: ApiServer, cli_without_api: Cli) -> None:
-    result = cli_without_api("--url", api.url.replace("http:", "https:"), "server", "list")
+def test_http_where_https_is_asked(faulty_api: FaultyApi, cli_without_api: Cli) -> None:
+    result = cli_without_api("--url", faulty_api.url.replace("http:", "https:"), "server", "list")
     assert result.code == 1
     assert "Cannot speak TLS with minova" in result.err
 
 
-def test_certificates_that_are_not_there(api: ApiServer, cli_without_api: Cli) -> None:
-    url = api.url.replace("http:", "https:")
+def test_certificates_that_are_not_there(faulty_api: FaultyApi, cli_without_api: Cli) -> None:
+    url = faulty_api.url.replace("http:", "https:")
     result = cli_without_api("--url", url, "--cacert", "/nowhere.pem", "server", "list")
     assert result.code == 1
     assert "Cannot read the certificates /nowhere.pem" in result.err
 
 
-def test_a_busy_api_is_asked_again_and_told_when_it_stays_busy(api: ApiServer, cli: Cli) -> None:
-    api.order("busy", "lost", method="GET")
-    assert cli("flavor", "list").code == 0
+def test_a_busy_api_is_asked_again_and_told_when_it_stays_busy(faulty_api: FaultyApi, faulty_cli: Cli) -> None:
+    faulty_api.order("busy", "lost", method="GET")
+    assert faulty_cli("flavor", "list").code == 0
 
 
-def test_a_change_that_may_not_be_repeated_is_made_once(api: ApiServer, cli: Cli) -> None:
-    api.order("lost")
-    result = cli("flavor", "create", "once")
+def test_a_change_that_may_not_be_repeated_is_made_once(cloud: Cloud, faulty_api: FaultyApi, faulty_cli: Cli) -> None:
+    faulty_api.order("lost")
+    result = faulty_cli("flavor", "create", "once")
     assert result.code == 1
     assert "The connection to minova" in result.err
-    assert len(api.flavors) == 1
+    assert [flavor["name"] for flavor in cloud.get("/v2.1/flavors")["flavors"]] == ["once"]
 
 
 def test_the_url_comes_from_the_environment(
-    api: ApiServer, cli_without_api: Cli, monkeypatch: pytest.MonkeyPatch
+    faulty_api: FaultyApi, cli_without_api: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("MINOVA_URL", api.url + "/v2.1/")
+    monkeypatch.setenv("MINOVA_URL", faulty_api.url + "/v2.1/")
     assert cli_without_api("flavor", "list").code == 0
 
 
@@ -129,31 +131,35 @@ def test_a_cloud_is_not_named_beside_an_address_or_a_user(cli_without_api: Cli) 
 
 
 class TestHttpBasic:
-    @pytest.fixture(autouse=True)
-    def guarded(self, api: ApiServer) -> None:
-        api.password = ("alice", "s3crét")
+    @pytest.fixture
+    def cloud(self, tmp_path: Path) -> Iterator[Cloud]:
+        cloud = with_users(tmp_path, password="s3crét")
+        yield cloud
+        cloud.close()
 
-    def test_without_a_name_it_says_what_to_give(self, cli: Cli) -> None:
-        result = cli("flavor", "list")
+    def test_without_a_name_it_says_what_to_give(self, faulty_cli: Cli) -> None:
+        result = faulty_cli("flavor", "list")
         assert result.code == 1
         assert "give --username or MINOVA_USERNAME, and MINOVA_PASSWORD" in result.err
 
-    def test_name_and_password_from_the_environment(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_name_and_password_from_the_environment(self, faulty_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("MINOVA_USERNAME", "alice")
         monkeypatch.setenv("MINOVA_PASSWORD", "s3crét")
-        assert cli("flavor", "list").code == 0
+        assert faulty_cli("flavor", "list").code == 0
 
     def test_a_name_on_the_command_line_wins_over_a_cloud_in_the_environment(
-        self, api: ApiServer, cli_without_api: Cli, monkeypatch: pytest.MonkeyPatch
+        self, faulty_api: FaultyApi, cli_without_api: Cli, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for name, value in {"OS_CLOUD": "mine", "MINOVA_PASSWORD": "s3crét", "MINOVA_USERNAME": "bob"}.items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setattr("minova.cli.shell.DEFAULT_URL", api.url)
+        monkeypatch.setattr("minova.cli.shell.DEFAULT_URL", faulty_api.url)
         assert cli_without_api("--username", "alice", "flavor", "list").code == 0
 
-    def test_a_wrong_password_is_refused_and_never_shown(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_wrong_password_is_refused_and_never_shown(
+        self, faulty_cli: Cli, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("MINOVA_PASSWORD", "wrong-one")
-        result = cli("--username", "alice", "--debug", "flavor", "list")
+        result = faulty_cli("--username", "alice", "--debug", "flavor", "list")
         assert result.code == 1
         assert "refused user alice" in result.err
         assert "wrong-one" not in result.err
@@ -164,8 +170,8 @@ class TestHttpBasic:
         assert "give it with --username" in result.err
         assert "s3cr3t" not in result.err
 
-    def test_no_password_and_no_terminal_to_ask_at(self, cli: Cli) -> None:
-        result = cli("--username", "alice", "flavor", "list")
+    def test_no_password_and_no_terminal_to_ask_at(self, faulty_cli: Cli) -> None:
+        result = faulty_cli("--username", "alice", "flavor", "list")
         assert (result.code, result.err) == (1, "minova: No password for user alice: set MINOVA_PASSWORD.\n")
 
 
@@ -205,14 +211,16 @@ def test_help_on_a_noun_lists_its_commands(cli_without_api: Cli) -> None:
     ]
 
 
-def test_abbreviated_words_and_global_options_anywhere(api: ApiServer, cli_without_api: Cli) -> None:
-    api.add_flavor("one")
-    assert "one" in cli_without_api("fl", "li", "--url", api.url).out
+def test_abbreviated_words_and_global_options_anywhere(
+    cloud: Cloud, faulty_api: FaultyApi, cli_without_api: Cli
+) -> None:
+    cloud.make_flavor("one")
+    assert "one" in cli_without_api("fl", "li", "--url", faulty_api.url).out
 
 
-def test_debug_shows_requests_and_tracebacks(api: ApiServer, cli: Cli) -> None:
-    result = cli("server", "show", "nobody", "--debug")
-    assert f"> GET {api.url}/v2.1/servers/detail?limit=1000&name=%5Enobody%24" in result.err
+def test_debug_shows_requests_and_tracebacks(faulty_api: FaultyApi, faulty_cli: Cli) -> None:
+    result = faulty_cli("server", "show", "nobody", "--debug")
+    assert f"> GET {faulty_api.url}/v2.1/servers/detail?limit=1000&name=%5Enobody%24" in result.err
     assert "< 200 in " in result.err
     assert "Traceback" in result.err
 
@@ -226,11 +234,11 @@ def test_completion_for_bash(cli_without_api: Cli) -> None:
     )
 
 
-def test_bug_unknown_columns_were_left_out_without_a_word(api: ApiServer, cli: Cli) -> None:
-    api.add_server("web")
-    result = cli("server", "list", "-c", "name", "-c", "Locked", "-c", "Colour", "-f", "value")
+def test_bug_unknown_columns_were_left_out_without_a_word(cloud: Cloud, faulty_cli: Cli) -> None:
+    add_server(cloud.with_catalogue(), "web")
+    result = faulty_cli("server", "list", "-c", "name", "-c", "Locked", "-c", "Colour", "-f", "value")
     assert (result.code, result.out) == (0, "web\n")
     assert result.err.startswith("No column Locked, Colour among ID, Name, ")
     assert result.err.endswith(" --long has more.\n")
-    long = cli("server", "list", "--long", "-c", "Name", "-c", "Locked", "-f", "value")
+    long = faulty_cli("server", "list", "--long", "-c", "Name", "-c", "Locked", "-f", "value")
     assert (long.code, long.err) == (0, "")

@@ -1,11 +1,18 @@
-"""`minova server image create` and `server backup create` against an API that makes images."""
+"""`minova server image create` and `server backup create`."""
 
 from typing import Any
 
 import pytest
 
-from tests.fakes.api_server import ApiServer
-from tests.functional.cli.conftest import Cli
+from tests.fakes.faulty_api import FaultyApi
+from tests.functional.api.conftest import Cloud
+from tests.functional.cli.conftest import Cli, json_output
+from tests.functional.cli.servers import Reports, add_server
+
+
+@pytest.fixture(autouse=True)
+def reports(cloud: Cloud, faulty_api: FaultyApi) -> Reports:
+    return Reports(cloud.with_catalogue(), faulty_api)
 
 
 @pytest.mark.parametrize(
@@ -23,24 +30,17 @@ from tests.functional.cli.conftest import Cli
         ),
     ],
 )
-def test_the_image_is_shown(api: ApiServer, cli: Cli, words: list[str], body: Any) -> None:
-    api.add_server("one")
-    result = cli("server", *words, "--wait", "-f", "json")
-    assert result.code == 0, result.err
-    assert [sent for method, _, sent in api.requests if method == "POST"] == [body]
-    (image,) = api.images.values()
-    assert f'"{image["id"]}"' in result.out
-    assert '"active"' in result.out
+def test_the_image_is_shown(cloud: Cloud, faulty_api: FaultyApi, faulty_cli: Cli, words: list[str], body: Any) -> None:
+    add_server(cloud, "one")
+    shown = json_output(faulty_cli("server", *words, "--wait", "-f", "json"))
+    assert [sent for method, _, sent in faulty_api.requests if method == "POST"] == [body]
+    (image,) = [image for image in cloud.get("/v2/images")["images"] if image["name"] != "guest"]
+    assert (shown["id"], shown["status"], image["status"]) == (image["id"], "active", "active")
 
 
-def test_an_image_that_is_not_made_is_an_error_with_its_reason(api: ApiServer, cli: Cli) -> None:
-    api.add_server("one")
-    api.action_messages["createImage"] = (
-        "The server could not be made into an image. There is no disk space left on the host."
-    )
-    result = cli("server", "image", "create", "one", "--wait")
+def test_an_image_that_is_not_made_is_an_error_with_its_reason(cloud: Cloud, reports: Reports, faulty_cli: Cli) -> None:
+    add_server(cloud, "one")
+    reports.failures["snapshot"] = "DiskFull"
+    result = faulty_cli("server", "image", "create", "one", "--wait")
     assert result.code == 1
-    assert (
-        "was not made into an image, it is ACTIVE: The server could not be made into an image. There is no disk"
-        in result.err
-    )
+    assert "was not made into an image, it is ACTIVE: There is no disk space left on the host." in result.err

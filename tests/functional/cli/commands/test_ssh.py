@@ -15,20 +15,15 @@ from typing import Any
 import pytest
 
 from minova.cli.commands.server import reach
-from minova.cli.commands.server.ssh import own_options
-from tests.fakes.api_server import ApiServer
-from tests.fakes.compute_api import ACTIVE, STOPPED
+from minova.cli.commands.server.ssh import address_of, own_options
+from tests.functional.api.conftest import Cloud, at
 from tests.functional.cli.conftest import Cli
+from tests.functional.cli.servers import ACTIVE, STOPPED, Report, add_network, add_server
 
-FRONT, BACK, SIX = "10.0.0.5", "10.1.0.7", "fd00::5"
-ADDRESSES = {
-    "front": [
-        {"addr": SIX, "version": 6, "OS-EXT-IPS:type": "fixed"},
-        {"addr": FRONT, "version": 4, "OS-EXT-IPS:type": "fixed"},
-    ],
-    "back": [{"addr": BACK, "version": 4, "OS-EXT-IPS:type": "fixed"}],
-}
-FLOATING = {"addr": "192.0.2.9", "version": 4, "OS-EXT-IPS:type": "floating"}
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJrSPYIkXdQEGZB8MnEzFIVTGVL2KZ2rgSRcfbHqTQ3u"
+# Of the first server on the networks.
+FRONT, BACK, SIX = "10.0.0.2", "10.1.0.2", "fd00::2"
+FLOATING = "192.0.2.9"
 
 Ssh = Callable[..., list[str]]
 
@@ -58,9 +53,26 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return noted
 
 
+class Networks:
+    """`front` has both versions of addresses, `back` has one."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+        self.front = add_network(cloud, "front", "10.0.0.0/24", "fd00::/64")
+        self.back = add_network(cloud, "back", "10.1.0.0/24")
+        self.image = str(cloud.make_image("debian-12", os_distro="debian")["id"])
+
+    def add_server(self, name: str, columns: Report = ACTIVE, **request: Any) -> str:
+        return add_server(self._cloud, name, columns, **{"imageRef": self.image, "networks": self.both, **request})
+
+    @property
+    def both(self) -> Any:
+        return [{"uuid": self.front}, {"uuid": self.back}]
+
+
 @pytest.fixture
-def image(api: ApiServer) -> dict[str, Any]:
-    return api.add_image("debian-12", os_distro="debian")
+def networks(cloud: Cloud) -> Networks:
+    return Networks(cloud.with_catalogue())
 
 
 def ran(program: Path) -> list[str]:
@@ -80,20 +92,25 @@ def ran(program: Path) -> list[str]:
         (("--address-type", "front", "-6"), SIX),
     ],
 )
-def test_the_address(api: ApiServer, cli: Cli, home: Path, program: Path, image: Any, words: Any, address: str) -> None:
-    server = api.add_server("web", addresses=ADDRESSES)
-    result = cli("server", "ssh", "web", *words)
+def test_the_address(networks: Networks, minova: Cli, home: Path, program: Path, words: Any, address: str) -> None:
+    server_id = networks.add_server("web")
+    result = minova("server", "ssh", "web", *words)
     assert (result.code, result.err) == (0, "")
-    assert ran(program) == ["-o", f"HostKeyAlias={server['id']}", "-l", "debian", address]
+    assert ran(program) == ["-o", f"HostKeyAlias={server_id}", "-l", "debian", address]
 
 
-def test_public_addresses_come_first(api: ApiServer, cli: Cli, home: Path, program: Path, image: Any) -> None:
-    api.add_server("web", addresses={"front": [*ADDRESSES["front"], FLOATING]})
-    for words, address in (((), "192.0.2.9"), (("--public",), "192.0.2.9"), (("--private",), FRONT)):
-        assert cli("server", "ssh", "web", *words).code == 0
-        assert ran(program)[-1] == address
-    api.add_server("access", addresses=ADDRESSES, accessIPv4="198.51.100.1")
-    assert cli("server", "ssh", "access").code == 0
+def test_public_addresses_come_first_and_of_several_those_of_the_older_version() -> None:
+    """A cloud of others may have floating addresses."""
+    front = [{"addr": SIX, "OS-EXT-IPS:type": "fixed"}, {"addr": FRONT, "OS-EXT-IPS:type": "fixed"}]
+    floating = {"addr": FLOATING, "OS-EXT-IPS:type": "floating"}
+    server = {"name": "web", "addresses": {"front": [*front, floating]}}
+    assert [address_of(server, kind, None) for kind in (None, "public", "private")] == [FLOATING, FLOATING, FRONT]
+    assert address_of({"name": "web", "addresses": {"front": front}}, None, None) == FRONT
+
+
+def test_the_access_address_of_a_server_is_public(networks: Networks, minova: Cli, home: Path, program: Path) -> None:
+    networks.add_server("access", accessIPv4="198.51.100.1")
+    assert minova("server", "ssh", "access").code == 0
     assert ran(program)[-1] == "198.51.100.1"
 
 
@@ -106,61 +123,63 @@ def test_public_addresses_come_first(api: ApiServer, cli: Cli, home: Path, progr
         ({}, ("-l", "root"), "root"),
     ],
 )
-def test_the_user(api: ApiServer, cli: Cli, home: Path, program: Path, properties: Any, words: Any, user: str) -> None:
-    api.add_image("guest", **properties)
-    api.add_server("web", addresses=ADDRESSES)
-    assert cli("server", "ssh", "web", *words).code == 0
+def test_the_user(
+    cloud: Cloud, networks: Networks, minova: Cli, home: Path, program: Path, properties: Any, words: Any, user: str
+) -> None:
+    networks.add_server("web", imageRef=cloud.make_image("of", **properties)["id"])
+    assert minova("server", "ssh", "web", *words).code == 0
     assert ran(program)[2:4] == ["-l", user]
 
 
 def test_the_key_is_the_one_whose_public_half_the_cloud_has(
-    api: ApiServer, cli: Cli, home: Path, program: Path, image: Any
+    cloud: Cloud, networks: Networks, minova: Cli, home: Path, program: Path
 ) -> None:
-    api.keypairs["mine"] = "ssh-ed25519 AAAAC3same me@here"
-    api.add_server("web", addresses=ADDRESSES, key_name="mine")
+    key = {"name": "mine", "public_key": f"{KEY} me@here"}
+    assert cloud.ask("POST", "/v2.1/os-keypairs", {"keypair": key})[0] in {200, 201}
+    networks.add_server("web", key_name="mine")
     keys = home / ".ssh"
-    for name, public in (("id_rsa", "ssh-rsa AAAAother x"), ("work", "ssh-ed25519 AAAAC3same me@there")):
+    for name, public in (("id_rsa", "ssh-rsa AAAAother x"), ("work", f"{KEY} me@there")):
         (keys / name).write_text("private")
         (keys / f"{name}.pub").write_text(public)
-    assert cli("server", "ssh", "web").code == 0
+    assert minova("server", "ssh", "web").code == 0
     assert ran(program)[4:-1] == ["-i", str(keys / "work"), "-o", "IdentitiesOnly=yes"]
     # Without its public half a file counts that has the name of the key pair.
     (keys / "work.pub").unlink()
-    assert cli("server", "ssh", "web").code == 0
+    assert minova("server", "ssh", "web").code == 0
     assert ran(program)[4:-1] == []
     (keys / "mine.pem").write_text("private")
-    assert cli("server", "ssh", "web").code == 0
+    assert minova("server", "ssh", "web").code == 0
     assert ran(program)[4:-1] == ["-i", str(keys / "mine.pem"), "-o", "IdentitiesOnly=yes"]
-    assert cli("server", "ssh", "web", "--identity", str(keys / "id_rsa")).code == 0
+    assert minova("server", "ssh", "web", "--identity", str(keys / "id_rsa")).code == 0
     assert ran(program)[4:-1] == ["-i", str(keys / "id_rsa")]
 
 
 def test_the_name_of_a_key_pair_leads_to_no_file_elsewhere(
-    api: ApiServer, cli: Cli, home: Path, program: Path, image: Any
+    networks: Networks, minova: Cli, home: Path, program: Path
 ) -> None:
     (home / "secret").write_text("private")
     for name in ("../secret", ".."):
-        api.add_server(f"web {len(name)}", addresses=ADDRESSES, key_name=name)
-        assert cli("server", "ssh", f"web {len(name)}").code == 0
+        networks.add_server(f"web {len(name)}", {"key_name": name})
+        assert minova("server", "ssh", f"web {len(name)}").code == 0
         assert ran(program)[4:-1] == []
 
 
-def test_a_command_and_options_go_to_ssh(api: ApiServer, cli: Cli, home: Path, program: Path, image: Any) -> None:
+def test_a_command_and_options_go_to_ssh(networks: Networks, minova: Cli, home: Path, program: Path) -> None:
     (home / "key").write_text("private")
-    api.add_server("web", addresses=ADDRESSES, key_name="gone")
-    assert cli("server", "ssh", "web", "-p", "2222", "--", "uname", "-l").code == 0
+    networks.add_server("web", {"key_name": "gone"})
+    assert minova("server", "ssh", "web", "-p", "2222", "--", "uname", "-l").code == 0
     assert ran(program)[2:] == ["-l", "debian", "-p", "2222", FRONT, "uname", "-l"]
     own = ("-l", "root", "-i", str(home / "key"), "-o", "StrictHostKeyChecking=no", "uptime")
-    assert cli("server", "ssh", "web", "--", *own).code == 0
+    assert minova("server", "ssh", "web", "--", *own).code == 0
     assert ran(program)[2:] == [FRONT, *own]
 
 
-@pytest.mark.parametrize("status", ["REBOOT", "MIGRATING"])
+@pytest.mark.parametrize("task_state", ["rebooting", "migrating"])
 def test_a_guest_that_runs_meanwhile(
-    api: ApiServer, cli: Cli, home: Path, program: Path, image: Any, status: str
+    networks: Networks, minova: Cli, home: Path, program: Path, task_state: str
 ) -> None:
-    api.add_server("web", ({**ACTIVE[0], "status": status},), addresses=ADDRESSES)
-    assert cli("server", "ssh", "web").code == 0
+    networks.add_server("web", {"task_state": task_state})
+    assert minova("server", "ssh", "web").code == 0
     assert ran(program)[-1] == FRONT
 
 
@@ -181,27 +200,27 @@ def test_which_options_ssh_has_of_its_own(words: list[str], letters: str) -> Non
 
 @pytest.mark.parametrize(("code", "hint"), [(0, ""), (3, ""), (255, "minova server console log web")])
 def test_the_exit_code_is_that_of_the_command(
-    api: ApiServer, cli: Cli, home: Path, program: Path, image: Any, code: int, hint: str
+    networks: Networks, minova: Cli, home: Path, program: Path, code: int, hint: str
 ) -> None:
     program.with_name("code").write_text(str(code))
-    api.add_server("web", addresses=ADDRESSES)
-    result = cli("server", "ssh", "web", "--", "false")
+    networks.add_server("web")
+    result = minova("server", "ssh", "web", "--", "false")
     assert result.code == code
     assert hint in result.err
     assert (result.err == "") == (hint == "")
 
 
 BAD: dict[str, tuple[dict[str, Any], tuple[str, ...], int, str]] = {
-    "stopped": ({"script": (*ACTIVE, STOPPED)}, (), 1, "Start it: minova server start web"),
+    "stopped": ({"columns": STOPPED}, (), 1, "Start it: minova server start web"),
     "rebuilt now": (
-        {"script": ({**ACTIVE[0], "status": "REBUILD", "task_state": "rebuild_spawning"},)},
+        {"columns": {"task_state": "rebuild_spawning"}},
         (),
         1,
         "Its disks are being made anew: wait for it with minova server show.",
     ),
-    "no network": ({"addresses": {}}, (), 1, "no address, because it is on no network"),
+    "no network": ({"networks": "none"}, (), 1, "no address, because it is on no network"),
     "no such version": (
-        {"addresses": {"back": ADDRESSES["back"]}},
+        {"networks": "back"},
         ("-6",),
         1,
         f"no IPv6 address. It has {BACK} (fixed, on back)",
@@ -210,7 +229,7 @@ BAD: dict[str, tuple[dict[str, Any], tuple[str, ...], int, str]] = {
         {},
         ("--public",),
         1,
-        f"no public address. It has {SIX} (fixed, on front), {FRONT} (fixed, on front)",
+        f"no public address. It has {FRONT} (fixed, on front), {SIX} (fixed, on front), {BACK}",
     ),
     "no such network": ({}, ("--address-type", "blue"), 1, "no blue address. It has"),
     "no such key": ({}, ("--identity", "/no/such"), 1, "There is no file /no/such"),
@@ -221,44 +240,45 @@ BAD: dict[str, tuple[dict[str, Any], tuple[str, ...], int, str]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_what_cannot_be_says_what_to_do(
-    api: ApiServer, cli: Cli, home: Path, program: Path, image: Any, case: str
-) -> None:
+def test_what_cannot_be_says_what_to_do(networks: Networks, minova: Cli, home: Path, program: Path, case: str) -> None:
     values, words, code, message = BAD[case]
-    more = {"addresses": ADDRESSES} | values
-    api.add_server("web", more.pop("script", ACTIVE)[-1:], **more)
-    result = cli("server", "ssh", "web", *words)
+    asked: dict[str, Any] = {
+        "none": {"networks": "none", **at("2.37")},
+        "back": {"networks": [{"uuid": networks.back}]},
+        "both": {},
+    }[values.get("networks", "both")]
+    networks.add_server("web", values.get("columns", ACTIVE), **asked)
+    result = minova("server", "ssh", "web", *words)
     assert (result.code, message in result.err) == (code, True), result.err
     assert not program.exists()
 
 
-def test_an_unknown_user_is_asked_for(api: ApiServer, cli: Cli, home: Path, program: Path) -> None:
-    api.add_image("plain", os_admin_user="-oProxyCommand=evil")
-    api.add_server("web", addresses=ADDRESSES)
-    result = cli("server", "ssh", "web")
+def test_an_unknown_user_is_asked_for(cloud: Cloud, networks: Networks, minova: Cli, home: Path, program: Path) -> None:
+    image = cloud.make_image("plain", os_admin_user="-oProxyCommand=evil")
+    networks.add_server("web", imageRef=image["id"])
+    result = minova("server", "ssh", "web")
     assert result.code == 1
     assert "Name one with --login, or set a property of image plain" in result.err
     assert not program.exists()
 
 
-def test_without_ssh(api: ApiServer, cli: Cli, home: Path, image: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_ssh(networks: Networks, minova: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(home))
-    api.add_server("web", addresses=ADDRESSES)
-    result = cli("server", "ssh", "web")
+    networks.add_server("web")
+    result = minova("server", "ssh", "web")
     assert (result.code, "apt-get install openssh-client" in result.err) == (1, True)
 
 
-def test_list_shows_addresses_by_network(api: ApiServer, cli: Cli) -> None:
-    api.add_server("web", addresses=ADDRESSES)
-    assert f"back={BACK}; front={SIX}, {FRONT}" in cli("server", "list").out
-    (row,) = json.loads(cli("server", "list", "-f", "json").out)
-    assert row["Networks"] == {"front": [SIX, FRONT], "back": [BACK]}
+def test_list_shows_addresses_by_network(networks: Networks, minova: Cli) -> None:
+    networks.add_server("web")
+    assert f"back={BACK}; front={FRONT}, {SIX}" in minova("server", "list").out
+    (row,) = json.loads(minova("server", "list", "-f", "json").out)
+    assert row["Networks"] == {"front": [FRONT, SIX], "back": [BACK]}
 
 
 # -- networks that the host has no route to -------------------------------------------------------------------------------
 
 HIDDEN = "5f705771-3aa9-4f4c-8660-0d9522ffdbea"
-ON_HIDDEN = {HIDDEN: [{"addr": FRONT, "version": 4, "OS-EXT-IPS:type": "fixed"}]}
 
 
 class Helper:
@@ -293,10 +313,10 @@ class Helper:
 
 
 @pytest.fixture
-def host(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A host with the network HIDDEN, for a user who is not root. Returns the path of the helper's socket."""
+def host(home: Path, networks: Networks, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A host with the network `front`, for a user who is not root. Returns the path of the helper's socket."""
     (home / "netns").mkdir()
-    (home / "netns" / f"minova-{HIDDEN}").touch()
+    (home / "netns" / f"minova-{networks.front}").touch()
     for name, value in (("NAMESPACES", home / "netns"), ("HELPER", home / "helper")):
         monkeypatch.setattr(reach, name, value)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
@@ -304,13 +324,13 @@ def host(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_helper_connects_ssh_inside_the_network(
-    api: ApiServer, cli: Cli, home: Path, program: Path, image: Any, host: Path
+    networks: Networks, minova: Cli, home: Path, program: Path, host: Path
 ) -> None:
     """With the options that the command gives, the real ssh talks to the address inside the network."""
-    api.add_server("web", addresses=ON_HIDDEN)
+    networks.add_server("web")
     guest = socket.create_server(("127.0.0.1", 0))
     helper = Helper(host, guest.getsockname()[:2])
-    assert cli("server", "ssh", "web", "-p", "2222").code == 0
+    assert minova("server", "ssh", "web", "-p", "2222").code == 0
     words = ran(program)
     assert words[:3:2] == ["-o", "-o"]
     assert words[1] == "ProxyUseFdpass=yes"
@@ -326,7 +346,7 @@ def test_helper_connects_ssh_inside_the_network(
         real.wait()
         helper.close()
         guest.close()
-    assert helper.asked == [{"type": "Connect", "network_id": HIDDEN, "address": FRONT, "port": 2222}]
+    assert helper.asked == [{"type": "Connect", "network_id": networks.front, "address": FRONT, "port": 2222}]
 
 
 def test_refusal_of_the_helper_is_shown(host: Path) -> None:
@@ -338,53 +358,65 @@ def test_refusal_of_the_helper_is_shown(host: Path) -> None:
 
 
 def test_root_enters_the_network(
-    api: ApiServer, cli: Cli, home: Path, program: Path, image: Any, host: Path, monkeypatch: pytest.MonkeyPatch
+    networks: Networks, minova: Cli, home: Path, program: Path, host: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    api.add_server("web", addresses=ON_HIDDEN)
+    networks.add_server("web")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     noted = program.with_name("entered")
     nsenter = program.with_name("nsenter")
     nsenter.write_text(f'#!/bin/sh\necho "$1" > {noted}\nshift\nexec "$@"\n')
     nsenter.chmod(0o755)
-    assert cli("server", "ssh", "web").code == 0
-    assert noted.read_text() == f"--net={home}/netns/minova-{HIDDEN}\n"
+    assert minova("server", "ssh", "web").code == 0
+    assert noted.read_text() == f"--net={home}/netns/minova-{networks.front}\n"
     assert ran(program)[-1] == FRONT
 
 
-@pytest.mark.parametrize("network", ["front", "../etc", f"{HIDDEN[:-1]}0"])
 def test_other_networks_are_reached_directly(
-    api: ApiServer, cli: Cli, home: Path, program: Path, image: Any, host: Path, network: str
+    networks: Networks, minova: Cli, home: Path, program: Path, host: Path
 ) -> None:
     """Also if this user may not open the helper's socket, which does not exist here."""
-    for name, addresses in (("web", {network: ON_HIDDEN[HIDDEN]}), ("hidden", ON_HIDDEN)):
-        api.add_server(name, addresses=addresses)
-        assert cli("server", "ssh", name).code == 0
-        assert ran(program)[2:] == ["-l", "debian", FRONT]
+    networks.add_server("web", networks=[{"uuid": networks.back}])
+    networks.add_server("hidden", networks=[{"uuid": networks.front}])
+    for name, address in (("web", BACK), ("hidden", FRONT)):
+        assert minova("server", "ssh", name).code == 0
+        assert ran(program)[2:] == ["-l", "debian", address]
+
+
+@pytest.mark.parametrize("network", ["../etc", f"{HIDDEN[:-1]}0"])
+def test_no_word_of_another_cloud_leads_to_a_file_elsewhere(
+    home: Path, monkeypatch: pytest.MonkeyPatch, network: str
+) -> None:
+    (home / "netns").mkdir()
+    (home / "netns" / f"minova-{HIDDEN}").touch()
+    (home / "etc").mkdir()
+    monkeypatch.setattr(reach, "NAMESPACES", home / "netns")
+
+    class Answers:
+        def get(self, path: str) -> Any:
+            return {"interfaceAttachments": [{"net_id": network, "fixed_ips": [{"ip_address": FRONT}]}]}
+
+    assert reach.way_to(Answers(), {"id": "web"}, FRONT) == reach.Way()  # type: ignore[arg-type]
 
 
 def test_bug_changed_host_key_looks_like_a_guest_that_has_not_booted(
-    api: ApiServer, cli: Cli, program: Path, home: Path
+    networks: Networks, minova: Cli, program: Path, home: Path
 ) -> None:
-    server = api.add_server("vm")
-    api.servers[server["id"]]["addresses"] = ADDRESSES
+    server_id = networks.add_server("vm")
     (program.parent / "code").write_text("255")
     keygen = program.parent / "ssh-keygen"
-    keygen.write_text(f'#!/bin/sh\n[ "$*" = "-F {server["id"]} -f {home}/.ssh/known_hosts" ]\n')
+    keygen.write_text(f'#!/bin/sh\n[ "$*" = "-F {server_id} -f {home}/.ssh/known_hosts" ]\n')
     keygen.chmod(0o755)
-    result = cli("server", "ssh", "vm", "--login", "debian")
-    assert f"ssh-keygen -R {server['id']} -f ~/.ssh/known_hosts" in result.err
+    result = minova("server", "ssh", "vm", "--login", "debian")
+    assert f"ssh-keygen -R {server_id} -f ~/.ssh/known_hosts" in result.err
     assert "Has the guest booted" not in result.err
 
 
-def test_bug_changed_host_key_in_a_file_of_ones_own(api: ApiServer, cli: Cli, program: Path, home: Path) -> None:
-    server = api.add_server("vm")
-    api.servers[server["id"]]["addresses"] = ADDRESSES
+def test_bug_changed_host_key_in_a_file_of_ones_own(networks: Networks, minova: Cli, program: Path, home: Path) -> None:
+    server_id = networks.add_server("vm")
     ssh = shutil.which("ssh", path=os.environ["PATH"].partition(":")[2])
     # What it would do is asked of the real one.
     program.with_name("ssh").write_text(f'#!/bin/sh\n[ "$1" = -G ] && exec {ssh} "$@"\nexit 255\n')
     keeps = home / "hosts"
-    keeps.write_text(
-        f"{server['id']} ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJrSPYIkXdQEGZB8MnEzFIVTGVL2KZ2rgSRcfbHqTQ3u\n"
-    )
-    result = cli("server", "ssh", "vm", "--login", "debian", "--", "-o", f"UserKnownHostsFile={keeps}", "true")
-    assert f"ssh-keygen -R {server['id']} -f {keeps}" in result.err
+    keeps.write_text(f"{server_id} ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJrSPYIkXdQEGZB8MnEzFIVTGVL2KZ2rgSRcfbHqTQ3u\n")
+    result = minova("server", "ssh", "vm", "--login", "debian", "--", "-o", f"UserKnownHostsFile={keeps}", "true")
+    assert f"ssh-keygen -R {server_id} -f {keeps}" in result.err
