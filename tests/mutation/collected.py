@@ -23,7 +23,7 @@ from tests.mutation.results import Results
 from tests.mutation.rooms import ROOT, Room
 
 # Seconds of processor time for the tests of one mutant, as in the record.
-MOST_SECONDS = 60.0
+MOST_SECONDS = 30.0
 
 
 class Report(NamedTuple):

@@ -143,6 +143,20 @@ def test_rows_that_the_same_transaction_has_just_made_count(db: Database) -> Non
     assert (held(db, "one"), held(db, "move")) == ({("a", "DISK_GB"): 5}, {("a", "VCPU"): 1})
 
 
+def test_what_the_same_transaction_has_just_written_is_absorbed(db: Database) -> None:
+    hosts(db, "a")
+    claim(db, claim_of("one", "a", VCPU=1), claim_of("move", "a", VCPU=2))
+    release(db, "move")
+
+    def write_and_absorb(session: Session) -> None:
+        row = {"provider_id": session.scalars(select(ResourceProvider.id)).one(), "resource_class": "DISK_GB"}
+        session.add(Allocation(consumer_uuid=MOVE, **row, used=5, updated_at=1.0))
+        absorb(session, ONE, MOVE, {"VCPU": 1, "DISK_GB": 5})
+
+    db.run(write_and_absorb)
+    assert (held(db, "one"), held(db, "move")) == ({("a", "VCPU"): 1, ("a", "DISK_GB"): 5}, {})
+
+
 @pytest.mark.parametrize("work", [transfer, exchange, lambda session, one, move: absorb(session, one, move, {})])
 def test_both_consumers_are_locked_before_it_is_read_what_they_hold(db: Database, work: Any) -> None:
     moved(db)

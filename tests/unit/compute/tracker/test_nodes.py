@@ -1,8 +1,42 @@
-"""Settings of the nodes of a host."""
+"""The nodes of a host, and their settings."""
+
+import pytest
 
 from minova.compute.accounting.audit import NodeSettings
-from minova.compute.tracker.nodes import settings_from
+from minova.compute.conductor_retry import ConductorRetry
+from minova.compute.tracker.nodes import Nodes, settings_from
+from tests.fakes.computes import CTX, HOST
+from tests.fakes.conductor import FakeConductor
+from tests.fakes.hypervisor import Hypervisor
 from tests.functional.scheduler.cloud import conf_of
+
+
+def nodes_of(conductor: FakeConductor, *names: str) -> Nodes:
+    retry = ConductorRetry(lambda seconds: False)
+    return Nodes(settings_from(conf_of(), HOST), Hypervisor(*names), conductor, repeat=retry)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("names", [("one",), ("one", "two")])
+def test_the_only_node_of_a_host_has_its_identity(names: tuple[str, ...]) -> None:
+    conductor = FakeConductor()
+    nodes = nodes_of(conductor, *names)
+    nodes.registered("5f705771-3aa9-4f4c-8660-0d9522ffdbea", 1)
+    for name in names:
+        nodes.tracker(name).update_available_resource(CTX)
+    has_identity = [row.uuid == "5f705771-3aa9-4f4c-8660-0d9522ffdbea" for row in conductor.nodes.values()]
+    assert has_identity == [len(names) == 1] * len(names)
+
+
+def test_nodes_that_vanished_are_deleted_whether_tracked_or_only_in_rows() -> None:
+    conductor = FakeConductor()
+    nodes = nodes_of(conductor, "one", "two")
+    for name in ("one", "two"):
+        nodes.tracker(name).update_available_resource(CTX)
+    deleted: list[tuple[str, ...]] = []
+    conductor.delete_compute_nodes = lambda ctx, *, host, nodes: deleted.append(nodes)  # type: ignore[method-assign]
+    nodes.drop_vanished(CTX, ["two"], ["two", "three"])
+    assert deleted == [("one", "three")]
+    assert [tracker.nodename for tracker in nodes.trackers()] == ["two"]
 
 
 def test_settings_that_are_not_given_are_those_of_the_options() -> None:

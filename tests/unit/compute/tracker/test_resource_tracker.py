@@ -1,5 +1,6 @@
 """Claims and audits of one node."""
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from functools import partial
 import msgspec
 import pytest
 
-from minova import errors
+from minova import errors, metrics
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.tracker.claims import Claim, NopClaim
 from minova.compute.tracker.nodes import Nodes, settings_from
@@ -75,6 +76,24 @@ def test_what_does_not_fit_is_refused_with_every_reason(tracker: ResourceTracker
         tracker.instance_claim(CTX, message.instance, 1, limits)
     assert "Free memory 512.00 MB < requested 1024 MB; Free vcpu 1.00 VCPU < requested 2 VCPU" in str(caught.value)
     assert conductor.calls == []
+
+
+def test_claims_are_counted_by_their_results_and_reasons(tracker: ResourceTracker, conductor: FakeConductor) -> None:
+    def counted() -> dict[tuple[str, str], float]:
+        samples = next(iter(metrics.CLAIMS.collect())).samples
+        return {
+            (sample.labels["result"], sample.labels["reason"]): sample.value
+            for sample in samples
+            if sample.name.endswith("_total")
+        }
+
+    before = counted()
+    for uuid, limits in (("refused", HostLimits(memory_mb=1024, vcpu=1)), ("granted", HostLimits())):
+        message = conductor.commit_build(uuid, HOST, NODE, FLAVOR)
+        with contextlib.suppress(errors.ComputeResourcesUnavailable):
+            tracker.instance_claim(CTX, message.instance, 1, limits)
+    raised = {key: value - before.get(key, 0) for key, value in counted().items() if value != before.get(key, 0)}
+    assert raised == {("refused", "memory"): 1, ("refused", "vcpu"): 1, ("granted", ""): 1}
 
 
 def test_a_claim_is_logged(
