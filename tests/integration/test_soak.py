@@ -1,4 +1,4 @@
-"""A whole cloud as processes under users and faults for 24 seconds, with one seed of a fixed set a run: see tests/soak.
+"""A whole cloud as processes under users and faults for half a minute, with one seed of a fixed set a run: see tests/soak.
 
 MINOVA_SOAK_SEED names the seed; without it the day chooses.
 """

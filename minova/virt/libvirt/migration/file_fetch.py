@@ -42,6 +42,8 @@ def fetch(
 
 def write(path: Path, export: DiskExport, file: ExportedFile, key: TransferKey, check: Callable[[], None]) -> None:
     """Fetch the file straight to this path: after an error a part of it may be there. Raises as `programs.write_with`."""
+    # A small file is there before `write_with` calls it for the first time.
+    check()
     # A program of a process that was killed may still write to the earlier one.
     path.unlink(missing_ok=True)
     size = -(-file.size // _SECTOR) * _SECTOR
