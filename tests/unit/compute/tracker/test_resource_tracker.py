@@ -18,6 +18,7 @@ from minova.concurrency.batch_queue import QueuedRequest
 from minova.objects.catalogue.flavor import Overhead
 from minova.objects.requests.request_spec import HostLimits
 from minova.objects.servers.instance import Instance
+from minova.objects.servers.migration import Migration, MigrationType
 from minova.objects.servers.states import TaskState, VmState
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute
 from tests.fakes.conductor import FakeConductor
@@ -279,6 +280,37 @@ def test_claims_that_wait_go_in_one_message(tracker: ResourceTracker, conductor:
     conductor.calls.clear()
     tracker.save(CTX)
     assert conductor.calls == [], "nothing is left to write"
+
+
+def test_what_a_deleted_instance_holds_is_forgotten_and_what_another_holds_stays(
+    tracker: ResourceTracker, conductor: FakeConductor
+) -> None:
+    larger = msgspec.structs.replace(FLAVOR, memory_mb=2048)
+    for uuid, flavor in (("i", FLAVOR), ("j", larger)):
+        message = conductor.commit_build(uuid, HOST, NODE, flavor)
+        claimed = tracker.instance_claim(CTX, message.instance, 1, HostLimits()).instance
+        migration = Migration(
+            uuid=f"move of {uuid}",
+            instance_uuid=uuid,
+            migration_type=MigrationType.RESIZE,
+            status="finished",
+            source_compute=HOST,
+            source_node=NODE,
+            dest_compute="other",
+            dest_node="other",
+            old_flavor=flavor,
+            new_flavor=flavor,
+        )
+        moved = msgspec.structs.replace(claimed, host="other", node="other", vm_state=VmState.RESIZED, task_state=None)
+        tracker.note_move(CTX, moved, migration)
+
+    def used() -> int:
+        assert tracker.node is not None
+        return tracker.node.memory_mb_used
+
+    before = used()
+    tracker.forget(CTX, "i")
+    assert used() == before - FLAVOR.memory_mb == 512 + larger.memory_mb
 
 
 def test_a_stale_claim_among_others_gives_back_what_it_took(tracker: ResourceTracker, conductor: FakeConductor) -> None:
