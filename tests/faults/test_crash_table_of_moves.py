@@ -18,6 +18,7 @@ from minova.objects.servers.states import PowerState
 from tests.faults.cloud import CONTROLLERS, FLAVOR, LARGER, Cloud
 from tests.faults.mover import Mover
 from tests.faults.test_crash_table import DOWN_FOR, RESTART_WITHIN, STABLE_WITHIN, Trap, unfinished
+from tests.faults.test_orders_of_live_migrations import phase
 
 CTX = RequestContext(request_id="req-order", user_id="u", project_id="p", is_admin=True)
 UNDISTURBED = 10.0
@@ -135,6 +136,16 @@ def bring_back(mover: Mover, kind: str) -> None:
     assert mover.row.vm_state == BEGINS_IN[kind]
 
 
+def begin_to_migrate(mover: Mover) -> None:
+    """Its source is to migrate the guest. A migration that went on to the next phase within this look is too late, and another begins."""
+    while True:
+        mover.ask("live_migrate")
+        mover.wait(lambda: mover.migration().status in {"migrating", "completed"}, step=0.1)
+        if phase(mover) == "migrate":
+            return
+        mover.wait()
+
+
 def require_one_guest(mover: Mover) -> None:
     """Exactly one guest runs: that of the row's host."""
     running = {host for host, state in mover.domains().items() if state is PowerState.RUNNING}
@@ -145,8 +156,7 @@ def killed_at(mover: Mover, kind: str, killed: str, step: int) -> bool:
     """False: the move was over before this step."""
     bring_back(mover, kind)
     if kind == ABORT:
-        mover.ask("live_migrate")
-        mover.wait(lambda: mover.migration().status == "migrating", step=0.1)
+        begin_to_migrate(mover)
     trap = trap_of(mover, killed, step)
     with suppress(errors.ServiceUnavailable):  # the conductor that was asked has died
         if kind == ABORT:
