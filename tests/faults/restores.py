@@ -29,7 +29,12 @@ def recover(cloud: Cloud, without: Sequence[str] = ()) -> None:
     that several hosts report, the last guest is adopted.
     """
     conf = cloud.conf("conductor1")
-    by_itself = [thing for thing in recovery.find(cloud.db, conf).things if thing.kind == "guest" and thing.doubts]
+    remove_arriving(cloud)
+    by_itself = [
+        thing
+        for thing in recovery.find(cloud.db, conf).things
+        if thing.kind == "guest" and thing.doubts and not thing.is_to_be_removed
+    ]
     last = {thing.id: thing for thing in sorted(by_itself, key=lambda thing: thing.attempt or 0)}
     for thing in last.values():
         cloud.db.run(partial(adopt, cloud, thing))
@@ -39,6 +44,21 @@ def recover(cloud: Cloud, without: Sequence[str] = ()) -> None:
     assert left == []
     if findings.row.safe_since is not None:
         recovery.end(cloud.db, findings, without, left=left, leave_rest=False)
+
+
+def remove_arriving(cloud: Cloud) -> None:
+    """As `minova-manage unexpected remove`: guests without a record were arriving when the database went back in time."""
+
+    def work(session: Session) -> None:
+        for thing in recovery.find(cloud.db).things:
+            if thing.kind == "guest" and thing.reason == DomainVerdict.NEWER.value and not _has_record(session, thing):
+                remove(session, thing.id, thing.where, now())
+
+    cloud.db.run(work)
+
+
+def _has_record(session: Session, one: UnexpectedItem) -> bool:
+    return any(guest.record is not None for guest in unexpected.guests(session, one.id) if guest.host == one.where)
 
 
 def adopt(cloud: Cloud, one: UnexpectedItem, session: Session) -> None:

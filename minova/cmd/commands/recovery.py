@@ -148,9 +148,13 @@ def _adoption(entry: UnexpectedItem, db: Database, conf: cfg.ConfigOpts) -> Call
 def _require_no_doubts(session: Session, conf: cfg.ConfigOpts, guest: UnexpectedGuest) -> None:
     guest_doubts = doubts.of(session, conf, guest)
     if guest_doubts:
-        raise errors.Conflict(
-            f"{'; '.join(guest_doubts)}. If it is genuine, run minova-manage unexpected adopt {guest.uuid} --host {guest.host} --apply"
+        # Without a record nothing can be adopted.
+        way = (
+            "it is genuine, run minova-manage unexpected adopt"
+            if guest.record
+            else "its server is elsewhere, run minova-manage unexpected remove"
         )
+        raise errors.Conflict(f"{'; '.join(guest_doubts)}. If {way} {guest.uuid} --host {guest.host} --apply")
 
 
 def _removal(entry: UnexpectedItem) -> Callable[[Session], None]:

@@ -11,6 +11,7 @@ from minova.db.models import Instance, PurgedInstance, UnexpectedGuest
 from minova.db.recovery import unexpected
 from minova.db.servers import instances, migrations
 from minova.objects.servers.migration import Hold
+from minova.objects.servers.states import PowerState
 from minova.objects.unexpected.removal_rules import HAS_NOTHING, DomainVerdict
 
 
@@ -20,7 +21,8 @@ def remove(session: Session, uuid: str, host: str | None, at: datetime) -> list[
     guest of another host that has not reported yet may be the genuine one.
 
     Raises NotFound if no such guest is reported. Raises Conflict if it is the guest of an existing server, which must be
-    deleted or adopted instead.
+    deleted or adopted instead. A guest that was arriving in a live migration when the database went back in time is removed, unless it
+    runs: it has no record, so it cannot be adopted, and its source's guest stands still meanwhile.
     """
     guests = removable_guests(session, uuid, host)
     if not guests:
@@ -33,7 +35,7 @@ def remove(session: Session, uuid: str, host: str | None, at: datetime) -> list[
                 f"Host {row.host} of server {uuid} has no guest: the one on {guest.host} may be the last copy. Adopt it, or delete "
                 "the server"
             )
-        if is_alive and guest.reason == DomainVerdict.NEWER.value:
+        if is_alive and guest.reason == DomainVerdict.NEWER.value and not _cannot_be_adopted(guest):
             raise errors.Conflict(
                 f"Server {uuid} exists, and the guest on {guest.host} is newer: adopt the guest, and then delete the server."
             )
@@ -69,6 +71,11 @@ def remove_last_copies(
             )
         migrations.write(session, msgspec.structs.replace(migration, hold=Hold.NONE, proven=True), at, now)
     return [str(copy.cleanup_host) for copy in copies]
+
+
+def _cannot_be_adopted(guest: UnexpectedGuest) -> bool:
+    """Whether its host keeps no record of it, and it does not run."""
+    return guest.record is None and not guest.mark.has_record and guest.mark.power_state != PowerState.RUNNING
 
 
 def _is_last(session: Session, uuid: str, host: str, row_host: str | None) -> bool:

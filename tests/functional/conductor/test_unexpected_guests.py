@@ -296,6 +296,26 @@ def test_a_server_that_exists_is_not_removed_here(harness: ConductorHarness) -> 
         worker.run(lambda session: remove(session, "unknown", None, worker.at()))
 
 
+@pytest.mark.parametrize("state", [PowerState.PAUSED, PowerState.SHUTDOWN, PowerState.RUNNING])
+def test_bug_guest_that_was_arriving_could_be_neither_adopted_nor_removed(
+    harness: ConductorHarness, state: PowerState
+) -> None:
+    """Host b was its destination when the database went back in time: it keeps no record of it before it has arrived."""
+    uuid = harness.active()
+    arriving = mark(uuid, power_state=int(state), attempt=2)
+    harness.conductor.report_guests(CTX, host="b", guests=(arriving,))
+    assert reasons(harness) == {uuid: "newer"}
+    with pytest.raises(errors.Conflict, match="no record"):
+        adopt(harness, uuid)
+    worker = harness.conductor.worker
+    if state is PowerState.RUNNING:
+        with pytest.raises(errors.Conflict, match="adopt the guest"):
+            worker.run(lambda session: remove(session, uuid, "b", worker.at()))
+        return
+    assert worker.run(lambda session: remove(session, uuid, "b", worker.at())) == ["b"]
+    assert harness.conductor.report_guests(CTX, host="b", guests=(arriving,)).remove == (uuid,)
+
+
 def test_more_removals_than_the_option_allows_wait_for_an_operator(harness: ConductorHarness) -> None:
     harness.options["conductor__max_automatic_removals"] = 2
     conductor = harness.start("two")
