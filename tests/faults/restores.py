@@ -41,9 +41,10 @@ def recover(cloud: Cloud, without: Sequence[str] = ()) -> None:
     findings = recovery.find(cloud.db, conf)
     assert {name for names in findings.silent.values() for name in names} == {*without}, findings.silent
     left = recovery.bring_together(cloud.db, findings, (), conf)
-    assert left == []
+    # A server that was deleted since, while its move waited for a confirmation, is back and has a guest nowhere. It is deleted again.
+    assert {*left} <= cloud.delete_asked
     if findings.row.safe_since is not None:
-        recovery.end(cloud.db, findings, without, left=left, leave_rest=False)
+        recovery.end(cloud.db, findings, without, left=left, leave_rest=bool(left))
 
 
 def remove_arriving(cloud: Cloud) -> None:
@@ -62,7 +63,10 @@ def _has_record(session: Session, one: UnexpectedItem) -> bool:
 
 
 def adopt(cloud: Cloud, one: UnexpectedItem, session: Session) -> None:
-    (guest,) = (guest for guest in unexpected.guests(session, one.id) if guest.host == one.where)
+    """An adoption forgets what other hosts have of the server, so this guest may be settled, too."""
+    guest = next((guest for guest in unexpected.guests(session, one.id) if guest.host == one.where), None)
+    if guest is None:
+        return
     hosts = [
         session.scalar(select(Instance.host).where(Instance.uuid == one.id)),
         session.scalar(select(Task.host).where(Task.instance_uuid == one.id)),
@@ -95,9 +99,13 @@ def adopt_newer(cloud: Cloud) -> None:
     """As `minova-manage unexpected adopt` for guests that are newer than their rows: a host whose build was on its way when the database
     went back in time reports its guest after the recovery.
     """
-    for thing in recovery.find(cloud.db).things:
-        if thing.kind == "guest" and thing.reason == DomainVerdict.NEWER.value:
-            cloud.db.run(partial(adopt, cloud, thing))
+    newer = [
+        thing
+        for thing in recovery.find(cloud.db).things
+        if thing.kind == "guest" and thing.reason == DomainVerdict.NEWER.value
+    ]
+    for thing in sorted(newer, key=lambda thing: thing.attempt or 0, reverse=True):
+        cloud.db.run(partial(adopt, cloud, thing))
 
 
 def remove_held_copies(cloud: Cloud) -> None:

@@ -43,6 +43,8 @@ LAST_RELEASE = json.loads((Path(__file__).parents[1] / "released" / "d8f8a1a.jso
 STEPS = (-3600.0, 3600.0)  # seconds by which a wall clock steps
 DEPTH = 3  # how many pieces of work may stand inside each other
 OUTAGE = 1.0
+# Seconds that one piece of work may wait for the end of safe mode before its process is started again.
+PATIENCE = 120.0
 # The broker may deliver a message again so many seconds later, at most.
 LATE = 15.0
 # Seconds after which a process that died is back, at least and at most.
@@ -101,6 +103,8 @@ class Process:
         self.contract = contract
         self.boot = boot
         self.alive = True
+        # When its present piece of work began.
+        self.busy_since = 0.0
         # Whether it is in an operation of a server action, and so holds the lock of that instance alone.
         self.acts = False
         # What the kernel does when it dies, such as letting go of its locks.
@@ -149,9 +153,15 @@ class Event:
         self._process.world.kill(self._process)
 
     def wait(self, timeout: float | None = None) -> bool:
-        self._process.check()
-        self._process.world.run(timeout or 0.0)
-        self._process.check()
+        process, world = self._process, self._process.world
+        process.check()
+        safe_mode = None if process.manager is None else process.manager.safe_mode
+        if safe_mode is not None and safe_mode.reason is not None and world.now - process.busy_since > PATIENCE:
+            # What ends safe mode is done after the work in which this waits.
+            world.kill(process)
+            process.check()
+        world.run(timeout or 0.0)
+        process.check()
         return False
 
 
@@ -333,6 +343,8 @@ class World:
 
     def _work(self, process: Process | None, work: Callable[[], None]) -> None:
         if process is not None:
+            if process not in self._stack:
+                process.busy_since = self.now
             self._stack.append(process)
         try:
             work()
