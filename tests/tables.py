@@ -32,6 +32,11 @@ def make_tables(url: str, now: float | None = None) -> None:
     _make(url, upgrade, now)
 
 
+def prepare() -> None:
+    """Makes what `make_tables` copies, once: what follows is the same for the first database of a process of tests and for later ones."""
+    _sqlite_file(upgrade)
+
+
 def create_all(url: str) -> None:
     """As the models say, without a revision."""
     _make(url, _create_all)

@@ -56,7 +56,7 @@ from tests.fakes.interfaces import arguments as interface_arguments
 from tests.fakes.interfaces import network_of
 from tests.faults.world import Event, MortalDriver, Process, World
 from tests.invariants import violations
-from tests.tables import make_tables
+from tests.tables import make_tables, prepare
 
 LOG = logging.getLogger(__name__)
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=512, root_gb=1)
@@ -106,6 +106,8 @@ class Cloud:
         self._notifier: Notifier | None = overrides.pop("notifier", None)
         self._overrides = overrides
         self._confs: dict[str, cfg.ConfigOpts] = {}
+        # Revisions draw names as well. Those of a story come from its seed, whatever was told before it.
+        prepare()
         self.world = World(seed, f"sqlite:///{folder}/minova.sqlite")
         make_tables(self.world.url, now=self.world.now)
         self.hosts = [f"host-{number}" for number in range(hosts)]
