@@ -47,12 +47,11 @@ class _LockedConsumer(msgspec.Struct, frozen=True):
     """A consumer's row under its lock."""
 
     generation: int
-    claim_number: int
     consumer_type: str
 
 
 _LOCK = (
-    select(Consumer.uuid, Consumer.generation, Consumer.claim_number, Consumer.consumer_type)
+    select(Consumer.uuid, Consumer.generation, Consumer.consumer_type)
     .where(in_list(Consumer.uuid))
     .order_by(Consumer.uuid)
     .with_for_update()
@@ -135,7 +134,7 @@ def lock(session: Session, consumer_changes: Sequence[ConsumerAllocations]) -> d
     for _ in range(2):
         insert_missing(session, Consumer, new)
         locked = session.connection().execute(_LOCK, {"some": uuids})
-        locked_consumers = {row[0]: _LockedConsumer(row[1], row[2], row[3]) for row in locked}
+        locked_consumers = {row[0]: _LockedConsumer(row[1], row[2]) for row in locked}
         if all(consumer["uuid"] in locked_consumers for consumer in new):
             return locked_consumers
     raise errors.Conflict("The consumers came and went at the same time.", errors.CONCURRENT_UPDATE)

@@ -13,7 +13,7 @@ from minova.db.engine import Database
 from minova.db.models import Allocation, Consumer, ResourceProvider
 from minova.placement.allocations import rows
 from minova.placement.allocations.transfers import absorb, exchange, transfer
-from tests.functional.placement.cases import changed_nodes, claim, claim_of, held, holding_on, hosts, release
+from tests.functional.placement.cases import changed_nodes, claim, claim_of, held, holding_on, hosts, locks, release
 from tests.functional.scheduler.cloud import fresh, inventory_rows, named, unbalanced
 
 ONE, MOVE = named("one"), named("move")
@@ -155,6 +155,13 @@ def test_what_the_same_transaction_has_just_written_is_absorbed(db: Database) ->
 
     db.run(write_and_absorb)
     assert (held(db, "one"), held(db, "move")) == ({("a", "VCPU"): 1, ("a", "DISK_GB"): 5}, {})
+
+
+def test_what_is_kept_is_decided_under_the_locks_of_consumers_and_then_of_inventories(db: Database) -> None:
+    moved(db)
+    with locks() as locked:
+        db.run(lambda session: absorb(session, ONE, MOVE, {"VCPU": 1}))
+    assert [table for table, _ in locked] == ["consumers", "inventories"]
 
 
 @pytest.mark.parametrize("work", [transfer, exchange, lambda session, one, move: absorb(session, one, move, {})])
