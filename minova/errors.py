@@ -3,6 +3,8 @@
 A decision does not raise: its "no" is a value with a reason (`minova.objects.requests.diagnosis`).
 """
 
+import logging
+
 
 class MinovaError(Exception):
     """Base of all; `code` is the HTTP status that the API answers with."""
@@ -135,6 +137,14 @@ class BrokerBlocked(ServiceUnavailable):
 
 class BrokerAway(ServiceUnavailable):
     """A call was not delivered, because the message broker does not answer. Raised only in the calling process, likewise."""
+
+
+def level_of(error: Exception) -> int:
+    """Returns the level for the line of one failed piece of work. While the broker or the database of this process is away, or the
+    broker takes no messages, all work fails, and the log has one line for that already.
+    """
+    is_logged = isinstance(error, BrokerBlocked | BrokerAway) or (isinstance(error, ServiceUnavailable) and bool(error.reason))
+    return logging.DEBUG if is_logged else logging.WARNING
 
 
 class PeerTooOld(ServiceUnavailable):

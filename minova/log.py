@@ -135,14 +135,6 @@ def hide_noise() -> None:
     logging.getLogger(_CALLS).addFilter(_is_no_number_of_calls)
 
 
-def level_of(error: Exception) -> int:
-    """Returns the level for the line of one failed piece of work. While the broker or the database of this process is away, or the
-    broker takes no messages, all work fails, and the log has one line for that already.
-    """
-    is_logged = isinstance(error, errors.BrokerBlocked | errors.BrokerAway) or bool(getattr(error, "reason", ""))
-    return logging.DEBUG if is_logged else logging.WARNING
-
-
 def _is_of_use(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith(_NOISE)
 

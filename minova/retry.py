@@ -33,7 +33,7 @@ def retry_call(what: str, ask: Callable[[], T], *, seconds: float, wait: Callabl
             if max(paused, time.monotonic() - begun) >= seconds:
                 raise
             if not paused:
-                LOG.warning("%s: %s; repeated for up to %.0f s", what, error, seconds)
+                LOG.log(errors.level_of(error), "%s: %s; repeated for up to %.0f s", what, error, seconds)
             if wait(pause):
                 raise
             paused += pause

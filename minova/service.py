@@ -19,7 +19,7 @@ import msgspec
 from minova import errors
 from minova.backoff import Backoff
 from minova.context import service_context
-from minova.log import bound_request, level_of
+from minova.log import bound_request
 from minova.outages import HAS_REASON, REMINDER, kind_of
 from minova.safe_mode import SafeMode
 
@@ -226,7 +226,7 @@ def run_periodic(task: PeriodicTask, stopping: threading.Event) -> None:
                 wait = interval = task.work() or interval
                 failing.worked()
             except errors.MinovaError as error:  # an outage, or a refusal with its reason
-                failing.failed(error, level=level_of(error))
+                failing.failed(error, level=errors.level_of(error))
             except errors.Abandoned:
                 LOG.info("%s: work is left as it is, for the next start", task.name)
                 return

@@ -174,7 +174,7 @@ class ComputeManager(ComputeMethods):
                 if self._down_reason is None:
                     self._answered_at = time.monotonic()
             except errors.MinovaError as error:
-                LOG.warning("heartbeat: %s", error)
+                LOG.log(errors.level_of(error), "heartbeat: %s", error)
             except errors.Abandoned:
                 return
 

@@ -187,7 +187,7 @@ class ComputeMethods(ComputeApi):
         try:
             self._builder.removals.terminate(ctx, instance_uuid, confirmed_at)
         except errors.ServiceUnavailable as error:  # no conductor received the report of the removal
-            LOG.warning("Removal of instance %s is not done yet: %s", instance_uuid, error)
+            LOG.log(errors.level_of(error), "Removal of instance %s is not done yet: %s", instance_uuid, error)
         except Exception as error:
             LOG.warning(
                 "Instance %s could not be removed: %s",

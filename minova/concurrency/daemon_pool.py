@@ -110,7 +110,7 @@ class DaemonPool:
             except errors.Abandoned:
                 LOG.info("%s: work is left as it is, for the next start", self._name)
             except errors.MinovaError as error:  # an outage, or a refusal with its reason
-                LOG.warning("%s: %s", self._name, error)
+                LOG.log(errors.level_of(error), "%s: %s", self._name, error)
             except BaseException:
                 LOG.exception("Error in %s", self._name)
             del work

@@ -22,7 +22,6 @@ from minova.db.models import Task
 from minova.db.servers import instances, request_specs
 from minova.db.servers.request_specs import StoredRequest
 from minova.db.sql import chunked
-from minova.log import level_of
 from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.network.vif import GroupMembers
 from minova.objects.requests.request_spec import HostLimits, Retry, Selection
@@ -237,7 +236,7 @@ class ComputeClient:
         try:
             self._compute(host).cancel_action(ctx, instance_uuid=instance_uuid, action_id=action_id)
         except errors.MinovaError as error:
-            LOG.warning("Host %s could not be asked to cancel action %d: %s", host, action_id, error)
+            LOG.log(errors.level_of(error), "Host %s could not be asked to cancel action %d: %s", host, action_id, error)
 
     def refresh_interfaces(self, ctx: RequestContext, host: str) -> None:
         """A failed message is not sent again, because the host asks from time to time."""
@@ -246,7 +245,7 @@ class ComputeClient:
         try:
             self._compute(host).refresh_interfaces(ctx)
         except Exception as error:  # noqa: BLE001  - whatever it is, the host asks later
-            LOG.log(level_of(error), "Host %s could not be notified that interfaces have changed: %s", host, error)
+            LOG.log(errors.level_of(error), "Host %s could not be notified that interfaces have changed: %s", host, error)
 
     def refresh_members(self, ctx: RequestContext, host: str, members: tuple[GroupMembers, ...]) -> None:
         """As with `refresh_interfaces`, a failed message is not sent again."""
@@ -255,13 +254,13 @@ class ComputeClient:
         try:
             self._compute(host).refresh_members(ctx, members=members)
         except Exception as error:  # noqa: BLE001  - whatever it is, the host asks later
-            LOG.log(level_of(error), "Host %s could not be sent the members of security groups: %s", host, error)
+            LOG.log(errors.level_of(error), "Host %s could not be sent the members of security groups: %s", host, error)
 
     def _cast(self, host: str, instance_uuids: Sequence[str], send: Callable[[ComputeApi], None]) -> None:
         try:
             send(self._compute(host))
         except Exception as error:  # noqa: BLE001  - whatever it is, the row is looked at again
-            LOG.log(level_of(error), "A message to %s could not be sent: %s", host, error)
+            LOG.log(errors.level_of(error), "A message to %s could not be sent: %s", host, error)
             note = self.unsent.failed
         else:
             note = self.unsent.sent

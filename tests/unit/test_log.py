@@ -112,4 +112,4 @@ def test_bug_host_forged_lines_of_the_log() -> None:
 )
 def test_bug_each_work_repeated_the_outage_of_the_database(error: Exception, level: int) -> None:
     """The database of this process has logged its outage with the reason."""
-    assert log.level_of(error) == level
+    assert errors.level_of(error) == level

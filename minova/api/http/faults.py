@@ -8,7 +8,6 @@ import msgspec
 from sqlalchemy.exc import DataError, DBAPIError
 
 from minova import errors
-from minova.log import level_of
 
 LOG = logging.getLogger(__name__)
 
@@ -35,7 +34,7 @@ def classify(request: falcon.Request, error: Exception) -> Fault:
     if isinstance(error, errors.MinovaError) and error.code < 500:
         return Fault(status=error.code, message=str(error))
     if isinstance(error, errors.MinovaError) and error.code != 500:
-        LOG.log(level_of(error), "%s %s: %s", request.method, request.path, error)
+        LOG.log(errors.level_of(error), "%s %s: %s", request.method, request.path, error)
         return Fault(status=error.code, message=str(error))
     if isinstance(error, falcon.HTTPError):
         return Fault(status=error.status_code, message=_http_message(request, error))

@@ -194,7 +194,7 @@ class Removals:
         except errors.PeerTooOld:  # during an upgrade: a conductor before 1.6 runs and cannot answer
             return RowHost(known=False)
         except errors.MinovaError as error:
-            LOG.warning("Which host instance %s is on could not be asked: %s", instance_uuid, error)
+            LOG.log(errors.level_of(error), "Which host instance %s is on could not be asked: %s", instance_uuid, error)
             return RowHost(known=False)
         return RowHost(host=hosts.get(instance_uuid))
 

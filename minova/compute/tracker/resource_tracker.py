@@ -460,7 +460,7 @@ class ResourceTracker:
             try:
                 self._save(ctx)
             except errors.MinovaError as error:
-                LOG.warning("Node %s is written later: %s", self.nodename, error)
+                LOG.log(errors.level_of(error), "Node %s is written later: %s", self.nodename, error)
 
     def _save(self, ctx: RequestContext) -> None:
         node = self.node

@@ -21,7 +21,6 @@ from minova.context import RequestContext
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor.api.catalogue import ImageCachingApi
 from minova.db.catalogue import aggregates
-from minova.log import level_of
 from minova.messaging.notifier import Notice, Notifier
 from minova.objects.catalogue.aggregate import Aggregate
 from minova.objects.catalogue.image import Image
@@ -156,7 +155,7 @@ class ImageCaching(ImageCachingApi):
         except errors.PeerTooOld:
             return dict.fromkeys((image.id for image in images), CacheStatus.UNSUPPORTED)
         except errors.MinovaError as error:  # it is asked again
-            LOG.log(level_of(error), "Host %s could not be asked to cache images: %s", host, error)
+            LOG.log(errors.level_of(error), "Host %s could not be asked to cache images: %s", host, error)
             return {}
         try:
             return {image.id: CacheStatus(status) for image, status in zip(images, statuses, strict=True)}

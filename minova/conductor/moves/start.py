@@ -35,7 +35,6 @@ from minova.db import quotas
 from minova.db.models import TaskStep
 from minova.db.servers import instances, migrations, request_specs, state_changes, tasks
 from minova.db.servers.instances import LockedInstance
-from minova.log import level_of
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.requests.diagnosis import Diagnosis, ScheduleAnswer
 from minova.objects.requests.request_spec import RequestSpec, Selection
@@ -242,7 +241,7 @@ class StartMoves:
                 else int(self._conf.scheduler.max_attempts) - 1,
             )
         except (errors.ServiceUnavailable, errors.StaleClaim) as error:
-            LOG.log(level_of(error), "The move of instance %s is scheduled again: %s", instance_uuid, error)
+            LOG.log(errors.level_of(error), "The move of instance %s is scheduled again: %s", instance_uuid, error)
             self._persist(lambda session: self._postpone(session, instance_uuid, epoch, question))
             return
         except Exception as error:

@@ -32,7 +32,6 @@ from minova.db.models import Task
 from minova.db.servers import actions, instances, request_specs, tasks
 from minova.db.servers.instances import LockedInstance, WholeRow
 from minova.db.servers.request_specs import StoredRequest
-from minova.log import level_of
 from minova.objects.actions.shelving import UNSHELVE
 from minova.objects.requests import evacuation
 from minova.objects.requests.build_extras import BuildExtras
@@ -146,7 +145,7 @@ class BuildInstances:
                 alternates=retries(spec, self._conf.scheduler.max_attempts),
             )
         except (errors.ServiceUnavailable, errors.StaleClaim) as error:
-            LOG.log(level_of(error), "Scheduling of %s is tried again: %s", reservation.id, error)
+            LOG.log(errors.level_of(error), "Scheduling of %s is tried again: %s", reservation.id, error)
             self._persist(lambda session: self._postpone(session, reservation))
             return
         except Exception as error:

@@ -228,7 +228,7 @@ class TaskWorker:
                 try:
                     work()
                 except errors.MinovaError as error:  # an outage, or a refusal with its reason
-                    LOG.warning("A task is continued later: %s", error)
+                    LOG.log(errors.level_of(error), "A task is continued later: %s", error)
                 except Exception:
                     LOG.exception("A task failed, and is tried again later")
 
