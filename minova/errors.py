@@ -143,7 +143,9 @@ def level_of(error: Exception) -> int:
     """Returns the level for the line of one failed piece of work. While the broker or the database of this process is away, or the
     broker takes no messages, all work fails, and the log has one line for that already.
     """
-    is_logged = isinstance(error, BrokerBlocked | BrokerAway) or (isinstance(error, ServiceUnavailable) and bool(error.reason))
+    is_logged = isinstance(error, BrokerBlocked | BrokerAway) or (
+        isinstance(error, ServiceUnavailable) and bool(error.reason)
+    )
     return logging.DEBUG if is_logged else logging.WARNING
 
 

@@ -26,6 +26,45 @@ def kind_of(reason: object) -> str:
     return _NUMBERS.sub("", str(reason))
 
 
+class Failures:
+    """The failures of one outage. The log gets a line for the first, for the first one of each kind, and for one each ten minutes.
+    Not safe for threads. `since`: when the first came; None: there is no outage.
+    """
+
+    def __init__(self, ticks: Callable[[], float] = time.monotonic) -> None:
+        self._ticks = ticks
+        # Kinds of failures that were logged, and when the last line was.
+        self._logged: set[str] = set()
+        self._said = float("-inf")
+        self.since: float | None = None
+        self.count = 0
+
+    def note(self, kind: str) -> bool:
+        """Counts a failure, and returns whether it gets a line."""
+        now = self._ticks()
+        if self.since is None:
+            self.since = now
+        self.count += 1
+        is_new = kind not in self._logged or now - self._said >= REMINDER
+        if is_new:
+            if len(self._logged) >= MOST_KINDS:  # these texts have more that differs than numbers
+                self._logged.clear()
+            self._logged.add(kind)
+            self._said = now
+        return is_new
+
+    @property
+    def lasted(self) -> float:
+        """Seconds since the first failure."""
+        since = self.since
+        return 0.0 if since is None else self._ticks() - since
+
+    def clear(self) -> None:
+        """The outage has ended."""
+        self._logged.clear()
+        self.since, self.count = None, 0
+
+
 class Outage:
     """Whether `what` answers now. Safe for threads. `gauge`: its label on the page of metrics."""
 
@@ -38,33 +77,20 @@ class Outage:
         self._log = log
         self._ticks = ticks
         self._lock = threading.Lock()
-        self._since: float | None = None
+        self._failures = Failures(lambda: self._ticks())  # noqa: PLW0108  - tests exchange the clock
         self._ended = float("-inf")
-        self._failures = 0
         self._last = float("-inf")
-        # Kinds of reasons that were logged, and when the last line was.
-        self._logged: set[str] = set()
-        self._said = float("-inf")
 
     def failed(self, reason: object, kind: str | None = None) -> None:
-        """Logs the first failure, the first one for another reason, and one each ten minutes, as a warning;
-        other failures are counted and logged at debug level. Reasons of one `kind` count as one; by default its text without numbers.
+        """Logs the failures that get a line as warnings; others are logged at debug level. Reasons of one `kind` count as one; by
+        default its text without numbers.
         """
-        kind = kind_of(reason) if kind is None else kind
         with self._lock:
-            self._failures += 1
-            self._last = now = self._ticks()
-            first = self._since is None
-            is_new = first or kind not in self._logged or now - self._said >= REMINDER
+            is_new = self._failures.note(kind_of(reason) if kind is None else kind)
+            self._last = self._ticks()
+            first, lasted = self._failures.count == 1, self._failures.lasted
             if first:
-                self._since = now
                 self._gauge.set(0)
-            if is_new:
-                if len(self._logged) >= MOST_KINDS:  # these texts have more that differs than numbers
-                    self._logged.clear()
-                self._logged.add(kind)
-                self._said = now
-            lasted = now - (now if self._since is None else self._since)
         if first:
             self._say(logging.WARNING, "%s does not answer: %s", self._what, reason)
         else:
@@ -74,33 +100,31 @@ class Outage:
     def failed_within(self, seconds: float) -> bool:
         """Returns whether the outage continues and the last failure was less than `seconds` ago."""
         with self._lock:
-            return self._since is not None and self._ticks() - self._last < seconds
+            return self._failures.since is not None and self._ticks() - self._last < seconds
 
     def began_within(self, seconds: float) -> bool:
         """Returns whether the outage continues and began less than `seconds` ago, or there is none."""
-        since = self._since
-        return since is None or self._ticks() - since < seconds
+        return self._failures.lasted < seconds
 
     def ended_within(self, seconds: float) -> bool:
         """Returns whether an outage ended less than `seconds` ago."""
         return self._ticks() - self._ended < seconds
 
     def answered(self) -> None:
-        if self._since is None:
+        if self._failures.since is None:
             return
         with self._lock:
-            since, failures = self._since, self._failures
-            self._since, self._failures = None, 0
+            lasted, count = self._failures.lasted, self._failures.count
+            self._failures.clear()
             self._ended = self._ticks()
             self._gauge.set(1)
-            self._logged.clear()
-        if since is not None:
+        if count:
             self._say(
                 logging.WARNING,
                 "%s answers again after %.1f s; %d more failures were not logged",
                 self._what,
-                self._ticks() - since,
-                failures - 1,
+                lasted,
+                count - 1,
             )
 
     def _say(self, level: int, text: str, *arguments: object) -> None:

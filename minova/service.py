@@ -20,7 +20,7 @@ from minova import errors
 from minova.backoff import Backoff
 from minova.context import service_context
 from minova.log import bound_request
-from minova.outages import HAS_REASON, REMINDER, kind_of
+from minova.outages import HAS_REASON, Failures, kind_of
 from minova.safe_mode import SafeMode
 
 LOG = logging.getLogger(__name__)
@@ -177,8 +177,7 @@ def within(seconds: float, what: str, work: Callable[[], None], *, level: int = 
 
 
 class FailureLog:
-    """The log lines of repeated work: its first failure, each failure of another kind, and the first success after
-    them.
+    """The log lines of repeated work: its failures that get one (`minova.outages`), and the first success after them.
 
     `failure`: how the log line of a failure begins, before its reason; default: the name of the work.
     """
@@ -186,31 +185,23 @@ class FailureLog:
     def __init__(self, name: str, failure: str | None = None) -> None:
         self._name = name
         self._failure = failure
-        self._last: tuple[str, str] | None = None
-        self._since = 0.0
-        self._failures = 0
+        self._failures = Failures()
 
     def failed(self, error: Exception, *, exc_info: bool = False, level: int = logging.WARNING) -> None:
         """`level`: the level of the log line; with a traceback it is ERROR, and for a repeated failure DEBUG."""
-        kind = (type(error).__name__, str(error))
-        if self._last is None:
-            self._since, self._failures = time.monotonic(), 0
-        self._failures += 1
-        level = logging.DEBUG if self._is_known(kind, exc_info) else logging.ERROR if exc_info else level
-        self._last = kind
+        level = logging.ERROR if exc_info else level
+        kind = f"{level} {type(error).__name__} {kind_of(error) if exc_info else ''}"
+        level = level if self._failures.note(kind) else logging.DEBUG
         if exc_info:
             LOG.log(level, self._failure or f"Error during {self._name}", exc_info=error)
         else:
             LOG.log(level, "%s: %s", self._failure or self._name, error)
 
     def worked(self) -> None:
-        if self._last is not None:
-            took = time.monotonic() - self._since
-            LOG.info("%s works again after %.1f s and %d failures", self._name, took, self._failures)
-            self._last = None
-
-    def _is_known(self, kind: tuple[str, str], exc_info: bool) -> bool:
-        return self._last is not None and (kind == self._last or (not exc_info and kind[0] == self._last[0]))
+        failures = self._failures
+        if failures.count:
+            LOG.info("%s works again after %.1f s and %d failures", self._name, failures.lasted, failures.count)
+            failures.clear()
 
 
 def run_periodic(task: PeriodicTask, stopping: threading.Event) -> None:
@@ -235,24 +226,20 @@ def run_periodic(task: PeriodicTask, stopping: threading.Event) -> None:
 
 
 def until_available(what: str, ask: Callable[[], T], stopping: threading.Event) -> T:
-    """Repeats `ask` until it succeeds. Logs the first failure, the first one for another reason, one each ten minutes, and the success
-    after them. Raises ServiceUnavailable if the process stops meanwhile.
+    """Repeats `ask` until it succeeds. Logs the failures that get a line (`minova.outages`), and the success after them. Raises
+    ServiceUnavailable if the process stops meanwhile.
     """
-    begun, reasons, told_at = time.monotonic(), set[str](), float("-inf")
+    failures = Failures()
     for delay in BACKOFF.pauses():
         try:
             answer = ask()
         except errors.ServiceUnavailable as error:
-            reason, now = errors.explained(error), time.monotonic()
-            is_new = kind_of(reason) not in reasons or now - told_at >= REMINDER
-            level = logging.WARNING if is_new else logging.DEBUG
+            reason = errors.explained(error)
+            level = logging.WARNING if failures.note(kind_of(reason)) else logging.DEBUG
             LOG.log(level, "%s: %s; trying again until it works", what, reason, extra={HAS_REASON: True})
-            if is_new:
-                reasons.add(kind_of(reason))
-                told_at = now
         else:
-            if reasons:
-                LOG.info("%s: works after %.1f s", what, time.monotonic() - begun)
+            if failures.count:
+                LOG.info("%s: works after %.1f s", what, failures.lasted)
             return answer
         if stopping.wait(delay):
             raise errors.ServiceUnavailable(f"{what}: stopped while waiting")

@@ -236,7 +236,9 @@ class ComputeClient:
         try:
             self._compute(host).cancel_action(ctx, instance_uuid=instance_uuid, action_id=action_id)
         except errors.MinovaError as error:
-            LOG.log(errors.level_of(error), "Host %s could not be asked to cancel action %d: %s", host, action_id, error)
+            LOG.log(
+                errors.level_of(error), "Host %s could not be asked to cancel action %d: %s", host, action_id, error
+            )
 
     def refresh_interfaces(self, ctx: RequestContext, host: str) -> None:
         """A failed message is not sent again, because the host asks from time to time."""
@@ -245,7 +247,9 @@ class ComputeClient:
         try:
             self._compute(host).refresh_interfaces(ctx)
         except Exception as error:  # noqa: BLE001  - whatever it is, the host asks later
-            LOG.log(errors.level_of(error), "Host %s could not be notified that interfaces have changed: %s", host, error)
+            LOG.log(
+                errors.level_of(error), "Host %s could not be notified that interfaces have changed: %s", host, error
+            )
 
     def refresh_members(self, ctx: RequestContext, host: str, members: tuple[GroupMembers, ...]) -> None:
         """As with `refresh_interfaces`, a failed message is not sent again."""

@@ -4,7 +4,8 @@ import logging
 
 import pytest
 
-from minova.outages import FirstOfEachKind, Outage
+from minova import errors, service
+from minova.outages import MOST_KINDS, Failures, FirstOfEachKind, Outage
 from minova.service import FailureLog
 
 LOG = logging.getLogger("test.outages")
@@ -90,3 +91,26 @@ def test_a_periodic_task_that_fails_again_and_again_says_so_once(caplog: pytest.
     levels = [record.levelname for record in caplog.records]
     assert levels == ["ERROR", "ERROR", "INFO"]
     assert "works again after" in caplog.records[-1].getMessage()
+
+
+def test_failures_of_a_periodic_task_in_turn_are_one_line_each_and_one_each_ten_minutes(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of two errors in turn was news after the other, and nothing was said of a task that failed for days."""
+    now = 0.0
+    monkeypatch.setattr(service, "Failures", lambda: Failures(lambda: now))
+    failing = FailureLog("flush")
+    for now in range(0, 1200, 50):
+        failing.failed(errors.NotFound("no"))
+        failing.failed(RuntimeError(f"broken at {now}"), exc_info=True)
+    assert [record.levelname for record in caplog.records if record.levelno >= logging.WARNING] == [
+        "WARNING",
+        "ERROR",
+        "WARNING",
+    ]
+
+
+def test_kinds_without_end_are_not_kept() -> None:
+    failures = Failures(lambda: 0.0)
+    assert all(failures.note(kind) for kind in ["a", *map(str, range(MOST_KINDS)), "a"])
+    assert not failures.note("a")
