@@ -34,6 +34,7 @@ def remove_left_networks() -> None:
             left = NetworkNamespaces(hosts[number], NAMED / name, f"@{number}")
             for network_id in left.records():
                 left.remove(network_id)
+            left.broken()  # ends a resolver without networks
             shutil.rmtree(hosts[number], ignore_errors=True)
     finally:
         subprocess.run(["ip", "netns", "delete", name], check=True)

@@ -34,11 +34,18 @@ class HostRules:
         self._resolver = folder / "resolver"
         self._bridges = folder / "bridges.json"
         self._host = host
-        self._applied = self._applied_to_bridges = self._applied_shares = ""
+        self._applied_to_bridges = self._applied_shares = ""
+        # The rules, and whether the resolver serves: these rules do not name networks over bridges of the host.
+        self._applied = ("", False)
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether there is a resolver."""
+        return self._resolver.exists()
 
     def forget(self) -> None:
         """Make all rules anew when they are applied next."""
-        self._applied = self._applied_to_bridges = self._applied_shares = ""
+        self._applied, self._applied_to_bridges, self._applied_shares = ("", False), "", ""
 
     def track(self, bridges: Collection[str]) -> None:
         """Write down the bridges whose connections are tracked for themselves."""
@@ -50,9 +57,10 @@ class HostRules:
         """Change what differs from the rules for these networks."""
         zones = within(self._host, self._zones)
         text = rules.of_host(records, zones) if records or zones else rules.no_rules()
-        if text != self._applied:
-            within(self._host, lambda: self._change(text, served=bool(records)))
-            self._applied = text
+        wanted = (text, bool(records))
+        if wanted != self._applied:
+            within(self._host, lambda: self._change(*wanted))
+            self._applied = wanted
         of_bridges = rules.of_bridges(records)
         if of_bridges != self._applied_to_bridges:
             within(self._host, lambda: run(["nft", "-f", "-"], of_bridges))
@@ -63,7 +71,7 @@ class HostRules:
             within(self._host, lambda: _share(size, of_shares))
             self._applied_shares = of_shares
 
-    def _change(self, text: str, *, served: bool) -> None:
+    def _change(self, text: str, served: bool) -> None:
         run(["nft", "-f", "-"], text)
         if shutil.which("iptables", path="/usr/sbin:/sbin:/usr/bin:/bin"):
             for way in _WAYS:

@@ -98,6 +98,7 @@ class NetworkNamespaces:
             within(self._host, lambda: interfaces.require_free(network))
             if not network.subnets:  # there is nothing to serve
                 self._remove(network.network_id)
+                self._host_rules.apply(self.records().values())
                 return
             name, folder = self._name(network.network_id), self._folder(network.network_id)
             if not self._exists(network.network_id) or read_record(folder) is None:
@@ -155,7 +156,8 @@ class NetworkNamespaces:
             records = self.records()
             masters = within(self._host, interfaces.masters)
             missing = {network_id: self._missing(record, masters) for network_id, record in records.items()}
-            if records:
+            # A process may have ended between the last network and the resolver.
+            if records or self._host_rules.is_serving:
                 self._host_rules.apply(self.records().values())
             return {network_id: what for network_id, what in missing.items() if what}
 

@@ -286,3 +286,43 @@ with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as raw:
         port = struct.unpack_from("!H", frame, 14 + 4 * (frame[14] & 15))[0] if is_datagram else 0
         print(source, "udp" if is_datagram else frame[12:14].hex(), port)
 """
+
+
+def is_resolving(networks: NetworkNamespaces) -> bool:
+    return dnsmasq.running(networks._run / "resolver") is not None
+
+
+@pytest.mark.parametrize("kind", [FLAT, LOCAL])
+def test_bug_resolver_of_a_host_went_by_rules_that_know_nothing_of_networks_over_bridges(
+    host: VethHost, networks: NetworkNamespaces, kind: str
+) -> None:
+    """A flat network changes no rule of a host that tracks bridges: its namespace asked a resolver that did not run, and the last one
+    left the resolver behind.
+    """
+    over = "" if kind == LOCAL else BRIDGE
+    host.bridge(NETWORK, BRIDGE)
+    if kind == LOCAL:
+        host.bridge(NETWORK)
+    networks.track({BRIDGE})
+    assert not is_resolving(networks)
+    of_guests = network_of(vif(kind, FOUR), metadata=True, over=over)
+    networks.ensure(of_guests)
+    assert is_resolving(networks)
+    networks.remove(NETWORK)
+    assert not is_resolving(networks)
+    networks.ensure(of_guests)
+    # Its subnets are not served any more.
+    networks.ensure(msgspec.structs.replace(of_guests, subnets=()))
+    assert (networks.records(), is_resolving(networks)) == ({}, False)
+
+
+def test_bug_resolver_outlived_a_process_that_ended_before_it_could_end_it(
+    host: VethHost, networks: NetworkNamespaces
+) -> None:
+    host.bridge(NETWORK, BRIDGE)
+    networks.ensure(network_of(vif(FLAT, FOUR), metadata=True, over=BRIDGE))
+    networks._remove(NETWORK)
+    assert is_resolving(networks)
+    next_process = NetworkNamespaces(networks._run, host.path, networks._suffix, lambda: {BRIDGE})
+    assert next_process.broken() == {}
+    assert not is_resolving(networks)
