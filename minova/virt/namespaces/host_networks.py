@@ -15,6 +15,9 @@ from minova.virt.namespaces.remote import RemoteNamespaces
 
 # The first process, and a thread of the kernel where that one is hidden from root.
 _FIRST = (Path("/proc/1/ns/net"), Path("/proc/2/ns/net"))
+# A setting that the kernel's first network namespace alone has, and the number of its first namespace of processes (PROC_PID_INIT_INO).
+_OF_FIRST_NAMESPACE = Path("/proc/sys/net/core/netdev_max_backlog")
+_FIRST_PIDS = 0xEFFFFFFC
 
 
 class HostNetworks(Protocol):
@@ -61,9 +64,18 @@ def of_namespace(own: Path, bridges: Callable[[], Collection[str]]) -> NetworkNa
     return NetworkNamespaces(RUN / f"host-{number}", own, f"@{number}", bridges)
 
 
-def _of_machine() -> int:
-    """Returns the number of the machine's, or the container's, network namespace."""
-    for namespace in (*_FIRST, OWN):
+def _of_machine() -> int | None:
+    """Returns the number of the machine's, or the container's, network namespace; None: it is not known, but another one than
+    that of this process.
+    """
+    for namespace in _FIRST:
         with suppress(OSError):
             return namespace.stat().st_ino
-    raise HypervisorError("the network namespace of this process is not known: is /proc mounted?")
+    # The unit of minova-network-helper may not look at processes with more capabilities.
+    try:
+        own, pids = OWN.stat().st_ino, OWN.with_name("pid").stat().st_ino
+    except OSError:
+        raise HypervisorError("the network namespace of this process is not known: is /proc mounted?") from None
+    # Outside of containers the first process is in the kernel's first network namespace. In a container it cannot be seen where it is.
+    is_elsewhere = pids == _FIRST_PIDS and not _OF_FIRST_NAMESPACE.exists()
+    return None if is_elsewhere else own

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import libvirt
 import msgspec
+import pytest
 
 from minova.objects.network.vif import network_name
 from minova.virt.libvirt.networking.networks import network_xml
@@ -17,6 +18,7 @@ from minova.virt.namespaces.network import network_of
 from minova.virt.namespaces.remote import RemoteNamespaces
 from tests.benchmarks.local_networks.__main__ import vif
 from tests.servers.libvirtd import Libvirtd
+from tests.servers.sandbox import UNITS, settings
 from tests.waiting import wait_for
 
 PROGRAM = """\
@@ -29,6 +31,12 @@ from minova.virt.namespaces.network import LocalNetwork
 
 of_this_host("").ensure(msgspec.json.decode(sys.argv[1], type=LocalNetwork))
 """
+
+
+def capabilities() -> list[str]:
+    """So it may not see in which namespace the first process of the machine is."""
+    kept = settings(UNITS / "minova-network-helper.service")["CapabilityBoundingSet"]
+    return ["setpriv", ",".join(["--bounding-set=-all", *(f"+{each.removeprefix('CAP_').lower()}" for each in kept)])]
 
 
 def test_records_of_a_host_in_a_namespace_stand_apart() -> None:
@@ -48,7 +56,8 @@ def test_records_of_a_host_in_a_namespace_stand_apart() -> None:
             host.remove(network_id)
 
 
-def test_records_of_a_helper_in_a_namespace_stand_apart(tmp_path: Path) -> None:
+@pytest.mark.parametrize("limited", [False, True], ids=["as root", "with the capabilities of its unit"])
+def test_records_of_a_helper_in_a_namespace_stand_apart(tmp_path: Path, limited: bool) -> None:
     new_vif = vif(2)
     network_id, network = new_vif.network_id, network_of(new_vif, metadata=True)
     helper, of_metadata = tmp_path / "helper" / "sock", tmp_path / "metadata" / "sock"
@@ -57,7 +66,8 @@ def test_records_of_a_helper_in_a_namespace_stand_apart(tmp_path: Path) -> None:
         with libvirt.open(server.uri) as connection:
             connection.networkCreateXML(network_xml(new_vif))
         program = "from minova.cmd.network_helper import main; main()"
-        command = ["nsenter", f"--net=/proc/{server.pid}/ns/net", sys.executable, "-c", program, *map(str, words)]
+        enter = ["nsenter", f"--net=/proc/{server.pid}/ns/net", *(capabilities() if limited else ())]
+        command = [*enter, sys.executable, "-c", program, *map(str, words)]
         with subprocess.Popen(command) as process:
             try:
                 wait_for("the helper serves", helper.exists)
