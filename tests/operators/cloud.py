@@ -17,10 +17,12 @@ INCLUDED = (
         "ca-certificates",
         "dbus",
         "iproute2",
+        "mariadb-server",
         "openssl",
         "postgresql",
         "procps",
         "rabbitmq-server",
+        "sqlite3",
         "sudo",
     ),
     "systemd-sysv",
@@ -29,7 +31,7 @@ ADDRESSES = {"controller": "192.0.2.10", "hv1": "192.0.2.11", "hv2": "192.0.2.12
 NAMES = "DNS:controller,DNS:localhost,IP:192.0.2.10"
 # Servers of the controller do not start on hypervisors, nor libvirt anywhere: the computes have the fake driver.
 LIBVIRT = ("libvirtd.service", "libvirtd.socket", "libvirt-guests.service")
-SERVERS = ("epmd.socket", "postgresql.service", "rabbitmq-server.service")
+SERVERS = ("epmd.socket", "mariadb.service", "postgresql.service", "rabbitmq-server.service")
 # The packages do what these lines of the page do by hand.
 BY_PACKAGES = (
     "sudo apt-get",
