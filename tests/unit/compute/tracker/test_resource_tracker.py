@@ -19,7 +19,8 @@ from minova.objects.catalogue.flavor import Overhead
 from minova.objects.requests.request_spec import HostLimits
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.migration import Migration, MigrationType
-from minova.objects.servers.states import TaskState, VmState
+from minova.objects.servers.states import PowerState, TaskState, VmState
+from minova.virt.driver.disks import LeftDisks
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute
 from tests.fakes.conductor import FakeConductor
 from tests.fakes.hypervisor import BlindHypervisor, Hypervisor
@@ -496,3 +497,129 @@ def test_a_task_state_of_the_row_is_counted_by_the_audit(tracker: ResourceTracke
     row = conductor.nodes[HOST, NODE]
     assert row.stats["num_task_spawning"] == "1"
     assert (row.current_workload, row.stats["io_workload"]) == (1, "1")
+
+
+@pytest.mark.parametrize(("host_nodes", "disk_gb"), [((), 5), ((NODE,), 5), ((NODE, "node-2"), 0)])
+def test_disks_without_a_domain_count_on_the_only_node_of_a_host(
+    conductor: FakeConductor, host_nodes: tuple[str, ...], disk_gb: int
+) -> None:
+    hypervisor = Hypervisor(NODE)
+    hypervisor.disks_left = [LeftDisks(uuid="left", attempt=1, disk_gb=5)]
+    a_tracker(conductor, hypervisor).update_available_resource(CTX, host_nodes)
+    assert conductor.nodes[HOST, NODE].local_gb_used == disk_gb
+
+
+RUNNING = {"i": PowerState.RUNNING}
+
+
+@pytest.fixture
+def built(tracker: ResourceTracker, conductor: FakeConductor) -> Instance:
+    """An instance whose build ends, with a claim that the conductor has written."""
+    message = conductor.commit_build("i", HOST, NODE, FLAVOR)
+    claimed = tracker.instance_claim(CTX, message.instance, 1, HostLimits()).instance
+    conductor.calls.clear()
+    return claimed
+
+
+def test_a_node_that_was_written_with_reports_is_not_written_again(
+    tracker: ResourceTracker, conductor: FakeConductor, built: Instance
+) -> None:
+    write = tracker.node_write(RUNNING)
+    tracker.succeeded(RUNNING, write, written=True)
+    tracker.save(CTX)
+    assert conductor.calls == []
+    held = tracker.holds("i")
+    assert held is not None
+    assert (held.vm_state, held.task_state, held.power_state) == (VmState.ACTIVE, None, PowerState.RUNNING)
+    assert write is not None
+    assert write.sent.stats["num_vm_active"] == "1"
+
+
+def test_a_node_that_may_not_have_been_written_with_reports_is_written_later(
+    tracker: ResourceTracker, conductor: FakeConductor, built: Instance
+) -> None:
+    tracker.succeeded(RUNNING, tracker.node_write(RUNNING), written=False)
+    tracker.save(CTX)
+    assert conductor.nodes[HOST, NODE].stats["num_vm_active"] == "1"
+
+
+def test_a_change_while_reports_are_on_their_way_is_written_later(
+    tracker: ResourceTracker, conductor: FakeConductor, built: Instance
+) -> None:
+    write = tracker.node_write(RUNNING)
+    tracker.count_failed_build()
+    tracker.note(msgspec.structs.replace(built, task_state=TaskState.SPAWNING))
+    tracker.succeeded({}, write, written=True)
+    tracker.save(CTX)
+    stats = conductor.nodes[HOST, NODE].stats
+    assert (stats["failed_builds"], stats["num_task_spawning"]) == ("1", "1")
+
+
+def test_a_save_that_overtakes_reports_is_not_taken_for_their_write(
+    tracker: ResourceTracker, conductor: FakeConductor, built: Instance
+) -> None:
+    write = tracker.node_write(RUNNING)
+    tracker.count_failed_build()
+    tracker.save(CTX)
+    conductor.calls.clear()
+    tracker.succeeded(RUNNING, write, written=True)
+    tracker.save(CTX)
+    assert conductor.calls == ["save_compute_node"]
+    assert conductor.nodes[HOST, NODE].stats["num_vm_active"] == "1"
+
+
+def test_a_success_ends_a_row_of_failed_builds(
+    tracker: ResourceTracker, conductor: FakeConductor, built: Instance
+) -> None:
+    for failed in ("1", "2"):
+        tracker.count_failed_build()
+        tracker.update_available_resource(CTX)
+        assert conductor.nodes[HOST, NODE].stats["failed_builds"] == failed
+    tracker.succeeded({}, None, written=True)
+    tracker.count_failed_build()
+    tracker.save(CTX)
+    assert conductor.nodes[HOST, NODE].stats["failed_builds"] == "3", "a report without instances is no success"
+    tracker.succeeded(RUNNING, None, written=True)
+    tracker.count_failed_build()
+    tracker.save(CTX)
+    assert conductor.nodes[HOST, NODE].stats["failed_builds"] == "1"
+
+
+def test_a_guest_that_was_built_to_be_off_is_stopped(
+    tracker: ResourceTracker, conductor: FakeConductor, built: Instance
+) -> None:
+    tracker.succeeded({"i": PowerState.SHUTDOWN, "not here": PowerState.RUNNING}, None, written=True)
+    held = tracker.holds("i")
+    assert held is not None
+    assert (held.vm_state, held.power_state) == (VmState.STOPPED, PowerState.SHUTDOWN)
+    assert tracker.holds("not here") is None
+
+
+def test_before_the_first_audit_there_is_nothing_to_write(conductor: FakeConductor) -> None:
+    tracker = a_tracker(conductor, Hypervisor(NODE))
+    assert (tracker.node, tracker.holds("i"), tracker.node_write(RUNNING)) == (None, None, None)
+    tracker.count_failed_build()
+    tracker.succeeded(RUNNING, None, written=True)
+    tracker.release(CTX, "i")
+    tracker.forget(CTX, "i")
+    tracker.save(CTX)
+    assert conductor.calls == []
+
+
+def test_failed_builds_before_the_first_audit_count(conductor: FakeConductor) -> None:
+    tracker = a_tracker(conductor, Hypervisor(NODE))
+    tracker.count_failed_build()
+    tracker.update_available_resource(CTX)
+    assert conductor.nodes[HOST, NODE].stats["failed_builds"] == "1"
+
+
+def test_a_row_that_is_gone_is_not_sent_with_reports(
+    tracker: ResourceTracker, conductor: FakeConductor, built: Instance
+) -> None:
+    conductor.nodes.clear()
+    tracker.release(CTX, "i")
+    assert tracker.node_write({}) is None
+    conductor.calls.clear()
+    tracker.release(CTX, "i")
+    tracker.save(CTX)
+    assert conductor.calls == []

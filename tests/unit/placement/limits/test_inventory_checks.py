@@ -91,6 +91,12 @@ def test_all_of_an_inventory_is_taken(numbers: dict[str, int], takes: bool) -> N
     assert InventoryUsage(**whole | numbers).takes(8) is takes
 
 
+def test_a_new_consumer_holds_nothing() -> None:
+    for used, passes in ((9, True), (10, False)):
+        free, *_ = capacity_checks("VCPU", inventory_columns(capacity=10, used=used), 1)
+        assert (free.have, free.passed) == (10 - used, passes)
+
+
 small = st.integers(0, 12)
 inventories = st.builds(InventoryColumns, small, small, small, small, small)
 
