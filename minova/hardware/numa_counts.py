@@ -94,7 +94,7 @@ def counts_of(topology: NUMATopology) -> Counts:
 
 def counts_of_cell(cell: NUMACell) -> CellCounts:
     free = cell.pcpuset - cell.pinned_cpus
-    threads = max(map(len, cell.siblings), default=1) or 1
+    threads = threads_per_core(cell)
     at_least = _cores_with(threads, [len(core) for core in free_cores(cell, free)])
     # Nova's isolate leaves a thread of each core idle only if shared and pinned CPUs are the same set (`vcpu_pin_set`).
     isolates = threads == 1 or cell.pcpuset == cell.cpuset
@@ -125,6 +125,11 @@ def _cores_with(threads: int, free: list[int]) -> dict[int, int]:
         cores += free.count(number)
         counts[number] = cores
     return counts
+
+
+def threads_per_core(cell: NUMACell) -> int:
+    """Returns 1 if the cores are not known. Nova has one empty core then."""
+    return max((len(core) for core in cell.siblings if core), default=1)
 
 
 def free_cores(cell: NUMACell, free: CPUs) -> list[CPUs]:

@@ -8,6 +8,7 @@ permutations. Unlike Nova it never changes the guest's cells during the search, 
 that of the chosen cell.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
@@ -24,6 +25,7 @@ from minova.hardware.numa_counts import (
     counts_of,
     free_cores,
     needs_of,
+    threads_per_core,
     page_size_for,
     refusal,
 )
@@ -116,10 +118,9 @@ def order_of(host: NUMATopology, counts: Counts, needs: Needs, *, pci: PciNeeds 
     else:
         order = sorted(order, key=lambda index: counts[index].free_pcpus, reverse=not packing)
     if pci is not None and pci.pools:
-        devices = {cell.id: 0 for cell in host.cells}
+        devices: Counter[int | None] = Counter()
         for pool in pci.pools:
-            if pool.numa_node in devices:
-                devices[pool.numa_node] += pool.count
+            devices[pool.numa_node] += pool.count
         order = sorted(order, key=lambda index: devices[host.cells[index].id], reverse=bool(pci.requests))
     return order
 
@@ -227,7 +228,7 @@ def _packed(cores: Sequence[CPUs], count: int, *, require: bool) -> list[int]:
 
 def _isolated(cell: InstanceNUMACell, host: NUMACell, cores: Sequence[CPUs], reserved: int) -> InstanceNUMACell:
     """Pins each CPU to a whole core of its own. Emulator threads get another free core, if there is one."""
-    threads = max(map(len, host.siblings), default=1)
+    threads = threads_per_core(host)
     cpus = [min(core) for core in cores if len(core) == threads][: len(cell.pcpuset)]
     if not reserved:
         return _pinned(cell, cpus, ())

@@ -51,14 +51,13 @@ def _require_virtio(guest: FlavorAndImage) -> None:
 
 
 def _require_nodes(guest: FlavorAndImage) -> None:
-    topology = guest.numa_topology
-    nodes = 0 if topology is None else len(topology.cells)
+    cells = () if guest.numa_topology is None else guest.numa_topology.cells
     divisions = [
         *_numbered(guest.specs, ("hw:numa_cpus.", "hw:numa_mem.")),
         *_numbered(guest.properties, ("hw_numa_cpus.", "hw_numa_mem.")),
     ]
     for key, number in divisions:
-        if not number.isdecimal() or int(number) >= nodes:
+        if not number.isdecimal() or int(number) >= len(cells):
             raise errors.Invalid(f"{key} needs NUMA node {number} of hw:numa_nodes: without it, it has no effect")
 
 

@@ -300,6 +300,7 @@ PAGES: list[tuple[str, str | None, int]] = [
     ("1GB", None, 1048576),
     ("1.5MiB", None, 1536),
     ("16Kib", None, 2),
+    ("1", None, 1),
     ("any", "1GB", 1048576),
     ("large", "small", -1),
 ]
@@ -310,6 +311,10 @@ def test_page_size(of_flavor: str, of_image: str | None, size: int) -> None:
     topology = ask({"hw:mem_page_size": of_flavor}, {} if of_image is None else {"hw_mem_page_size": of_image})
     assert topology is not None
     assert [cell.pagesize for cell in topology.cells] == [size]
+
+
+def test_pages_of_no_size_are_as_if_none_were_asked_for() -> None:
+    assert ask({"hw:mem_page_size": "0"}) is None
 
 
 def test_the_emulator_threads_policy_is_the_whole_guests() -> None:

@@ -291,3 +291,14 @@ def test_a_cell_without_siblings_has_no_threads() -> None:
     assert fit(bare, guest(pinned(8)))
     assert fit(bare, guest(pinned(8, cpu_thread_policy="isolate")))
     assert not fit(bare, guest(pinned(2, cpu_thread_policy="require")))
+
+
+@pytest.mark.parametrize("policy", [None, "prefer", "isolate"])
+def test_bug_cores_that_are_not_known_end_in_a_traceback(policy: str | None) -> None:
+    """Nova writes one empty core for a host without siblings."""
+    answers = [
+        fit(host(cell(threads=1, siblings=siblings)), guest(pinned(2, cpu_thread_policy=policy)))
+        for siblings in ((), (cpus(),))
+    ]
+    assert answers[0] == answers[1]
+    assert host_cells_of(answers[0]) == [0]

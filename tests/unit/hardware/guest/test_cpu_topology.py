@@ -93,6 +93,8 @@ def test_a_topology_always_has_the_flavors_cpus(vcpus: int, sockets: int, cores:
         (4, {"hw:cpu_threads": "1"}, 2, (4, 1, 1)),
         (6, {}, 4, (2, 1, 3)),
         (4, {"hw:cpu_max_threads": "1"}, 2, (4, 1, 1)),
+        # A preference beyond the maximum of another part is dropped as a whole.
+        (4, {"hw:cpu_sockets": "4", "hw:cpu_threads": "1", "hw:cpu_max_sockets": "2"}, 2, (2, 1, 2)),
     ],
 )
 def test_a_pinned_guest_sees_the_threads_of_its_cores(

@@ -410,6 +410,12 @@ def test_a_refused_key_of_flavors_is_named(key: str) -> None:
         require_served({key: "1"}, {})
 
 
+@pytest.mark.parametrize(("specs", "properties"), [({"hw:pmem": "x" * 300}, {}), ({}, {"hw_floppy_bus": "x" * 300})])
+def test_a_refusal_shows_at_most_255_characters_of_a_value(specs: Pairs, properties: Pairs) -> None:
+    with pytest.raises(errors.BadRequest, match="'x{255}' is not served"):
+        require_served(specs, properties)
+
+
 @pytest.mark.parametrize("key", ["resources1:VCPU", "trait_GPU:HW_GPU_API_DIRECTX_V10_0"])
 def test_numbered_groups_are_refused_by_name(key: str) -> None:
     with pytest.raises(errors.BadRequest, match=key):
