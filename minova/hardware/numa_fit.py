@@ -25,9 +25,9 @@ from minova.hardware.numa_counts import (
     counts_of,
     free_cores,
     needs_of,
-    threads_per_core,
     page_size_for,
     refusal,
+    threads_per_core,
 )
 from minova.objects.hosts.numa import (
     CPUs,

@@ -39,7 +39,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     host_ip: str | None = None
     reserved: ReservedResources = ReservedResources()
     ratios: ConfiguredRatios = ConfiguredRatios()
-    packing: bool = False
+    packing: bool
     running_deleted: RunningDeleted = RunningDeleted()
 
 

@@ -18,7 +18,9 @@ from minova.objects.servers.states import PowerState, TaskState, VmState
 from minova.objects.unexpected.guest_record import GuestRecord
 
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=2, memory_mb=1024, root_gb=10)
-SETTINGS = NodeSettings(host="h", host_ip="10.0.0.1", reserved=ReservedResources(memory_mb=512, disk_gb=1, vcpus=1))
+SETTINGS = NodeSettings(
+    host="h", host_ip="10.0.0.1", reserved=ReservedResources(memory_mb=512, disk_gb=1, vcpus=1), packing=False
+)
 
 
 def a_view(*domains: DomainView) -> AvailableResources:
@@ -221,3 +223,18 @@ def test_a_view_with_a_field_that_is_no_number_names_it() -> None:
 def test_a_view_without_a_required_field_names_it() -> None:
     with pytest.raises(TypeError, match="vcpus"):
         AvailableResources(node="n")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("memory_mb", "task_state", "is_conflict"),
+    [(1024, None, False), (1025, None, True), (1025, TaskState.RESIZE_MIGRATING, False)],
+)
+def test_a_domain_larger_than_the_row_of_an_idle_instance_is_a_conflict(
+    memory_mb: int, task_state: TaskState | None, is_conflict: bool
+) -> None:
+    finding = audit(
+        a_view(a_domain("i", memory_mb=memory_mb)),
+        AuditInputs(instances=(an_instance("i", task_state=task_state), an_instance("without domain"))),
+    )
+    text = "the domain of instance i has 1025 MB, its flavor 1024 MB"
+    assert finding.conflicts == ((text,) if is_conflict else ())

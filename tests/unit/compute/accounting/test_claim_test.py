@@ -173,3 +173,10 @@ def test_a_card_and_one_of_its_own_functions_are_not_both_to_be_had(first: str) 
     assert short.startswith("Free memory")
     assert pci.startswith(f"{NO_PCI} (PCI devices ")
     assert fit.refused == ("memory", "pci")
+
+
+@pytest.mark.parametrize(("requests", "refused"), [((pci_request(),), ("pci",)), ((), ())])
+def test_devices_that_are_short_are_told_once(requests: tuple[InstancePCIRequest, ...], refused: tuple[str]) -> None:
+    demand = Demand(usage=Usage(memory_mb=1, disk_gb=1, vcpus=1), pci_requests=requests)
+    fit = fit_of(NODE, demand, HostLimits(), packing=False)
+    assert (fit.refused, fit.devices) == (refused, {})

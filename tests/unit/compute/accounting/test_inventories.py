@@ -25,7 +25,7 @@ def test_more_than_there_is_cannot_be_reserved(reserved: ReservedResources, word
     assert str(caught.value) == f"[DEFAULT] {words}"
 
 
-@pytest.mark.parametrize(("contexts", "inventory"), [(0, None), (15, 15)])
+@pytest.mark.parametrize(("contexts", "inventory"), [(0, None), (1, 1), (15, 15)])
 def test_guests_with_encrypted_memory(contexts: int, inventory: int | None) -> None:
     view = msgspec.structs.replace(VIEW, memory_encryption_contexts=contexts)
     node = ComputeNode(uuid="u1", host="h1", hypervisor_hostname="n1")

@@ -102,7 +102,7 @@ def test_nodes_that_vanished_are_deleted_whether_tracked_or_only_in_rows(caplog:
 
 
 def test_settings_that_are_not_given_are_those_of_the_options() -> None:
-    configured, plain = settings_from(conf_of(), "h"), NodeSettings(host="h")
+    configured, plain = settings_from(conf_of(), "h"), NodeSettings(host="h", packing=False)
     assert (configured.host, configured.packing, configured.ratios) == (plain.host, plain.packing, plain.ratios)
 
 

@@ -412,7 +412,7 @@ def test_a_refused_key_of_flavors_is_named(key: str) -> None:
 
 @pytest.mark.parametrize(("specs", "properties"), [({"hw:pmem": "x" * 300}, {}), ({}, {"hw_floppy_bus": "x" * 300})])
 def test_a_refusal_shows_at_most_255_characters_of_a_value(specs: Pairs, properties: Pairs) -> None:
-    with pytest.raises(errors.BadRequest, match="'x{255}' is not served"):
+    with pytest.raises(errors.BadRequest, match=r"'x{255}' is not served"):
         require_served(specs, properties)
 
 
