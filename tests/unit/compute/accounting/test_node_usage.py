@@ -14,9 +14,11 @@ from minova.compute.accounting.node_usage import (
     after_migration_step,
     tracked_migration,
     with_devices,
+    with_freed,
     with_migration,
     with_orphan,
     with_reserved,
+    with_updated_instance,
     without_instance,
     without_migration,
 )
@@ -179,3 +181,20 @@ def test_devices_follow_the_steps_of_a_move(
     devices = step(before, instance(**row), move(**changes), place).node.pci_devices
     assert {each.address: each.status for each in devices} == {**left, "other": CLAIMED}
     assert {each.instance_uuid for each in devices if each.status == AVAILABLE} <= {None}
+
+
+def test_a_new_state_of_an_instance_replaces_the_one_before() -> None:
+    before = audited(instance(vm_state=VmState.ACTIVE, task_state=None), move(status="error"), SOURCE)
+    stopped = instance(vm_state=VmState.STOPPED, task_state=None)
+    after = with_updated_instance(before, stopped)
+    assert (before.node.stats["num_vm_active"], after.node.stats["num_vm_stopped"]) == ("1", "1")
+    assert after == audited(stopped, move(status="error"), SOURCE)
+    assert with_updated_instance(before, instance(uuid="unknown")) == before
+
+
+@pytest.mark.parametrize("devices", [DEVICES[:1], DEVICES[3:], ()])
+def test_only_devices_of_the_instance_are_freed(devices: tuple[PciDevice, ...]) -> None:
+    freed = with_freed(NodeUsage(node=with_devices(NODE, devices)), "i").node.pci_devices
+    assert {each.address: each.status for each in freed} == {
+        each.address: AVAILABLE if each.instance_uuid == "i" else each.status for each in devices
+    }
