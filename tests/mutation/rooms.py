@@ -99,6 +99,11 @@ ROOMS: Mapping[str, Room] = {
         ["tests/unit/compute/tracker", "tests/functional/compute/test_tracker_laws.py", "tests/functional/compute"],
     ),
     "servers": Room(
-        ["minova/conductor/servers"], ["tests/unit/conductor/servers", "tests/functional/conductor/servers"]
+        ["minova/conductor/servers"],
+        [
+            *("tests/unit/conductor/servers", "tests/functional/conductor/servers"),
+            *(f"tests/functional/conductor/{part}" for part in ("test_conductor.py", "actions/kinds", "moves")),
+            *(f"tests/functional/conductor/{part}" for part in ("notifications", "test_stolen_host_reports.py")),
+        ],
     ),
 }
