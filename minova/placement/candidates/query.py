@@ -16,7 +16,6 @@ _GROUP_KEYS = {"resources": (1, 10), "required": (1, 17), "member_of": (1, 21), 
 _WIDE_KEYS = {"limit": (1, 16), "group_policy": (1, 25), "root_required": (1, 35), "same_subtree": (1, 36)}
 _GROUPS = (1, 25)
 _NAMED_GROUPS = (1, 33)
-_FORBIDDEN_TRAITS = (1, 22)
 _SAME_SUBTREE = (1, 36)
 _NESTED = (1, 29)
 _NUMBERED = re.compile(r"(resources|required|member_of|in_tree)([1-9][0-9]*)?")
@@ -174,8 +173,6 @@ def _check_groups(groups: Collection[RequestGroup], version: Version, in_subtree
         _check_subtrees(groups, in_subtrees)
     else:
         _check_orphans(groups)
-    if version < _FORBIDDEN_TRAITS:
-        return
     conflicts = sorted(
         f"required{group.suffix}: ({', '.join(sorted(some))})"
         for group in groups

@@ -1,6 +1,7 @@
 """What holds of allocation candidates on every engine."""
 
 import random
+import re
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -47,6 +48,14 @@ def put(db: Database, *providers: dict[str, Any]) -> None:
     put_cloud(db, {"providers": providers, "consumers": {}})
 
 
+ALONE, ELSEWHERE, RACK = (f"{number}" * 8 + "-0000-4000-8000-000000000000" for number in (1, 2, 3))
+# Each has something of which the provider in question has nothing or too little.
+OTHERS = [
+    provider(ELSEWHERE, inventories={"VCPU": 8}, traits=["HW_CPU_X86_SSE"]),
+    provider("gpu", ELSEWHERE, inventories={"VGPU": 1}, aggregates=[ELSEWHERE]),
+]
+
+
 class CandidateCases:
     # Each is a cloud of its own.
     SEEDS = range(5)
@@ -91,6 +100,7 @@ class CandidateCases:
     def test_trees_are_looked_through_until_there_are_enough(self, db: Database) -> None:
         # The database cannot see that one provider has both traits, and the other one the room, so all are read.
         traits = ["HW_CPU_X86_AVX"]
+        put(db, provider("first", inventories={"VCPU": 4}, traits=traits))
         for number in range(70):
             root, child = f"root{number}", f"child{number}"
             put(
@@ -103,8 +113,59 @@ class CandidateCases:
             provider("last", inventories={"VCPU": 4}, traits=traits),
             provider("lastborn", "last", inventories={"VGPU": 1}),
         )
-        result = find(db, candidate_request("resources=VCPU:1&required=HW_CPU_X86_AVX&limit=2"))
-        assert [candidate.allocations() for candidate in result.candidates] == [{"last": {"VCPU": 1}}]
+        result = find(db, candidate_request("resources=VCPU:1&required=HW_CPU_X86_AVX&limit=3"))
+        assert [candidate.allocations() for candidate in result.candidates] == [
+            {"first": {"VCPU": 1}},
+            {"last": {"VCPU": 1}},
+        ]
+
+    @pytest.mark.parametrize("others", [[], OTHERS])
+    @pytest.mark.parametrize(
+        ("query", "found"),
+        [
+            ("resources=VCPU:4", True),
+            ("resources=VCPU:5", False),
+            ("resources=VGPU:1", False),
+            (f"resources=VCPU:1&in_tree={ALONE}", True),
+            (f"resources=VCPU:1&in_tree={ELSEWHERE}", False),
+            ("resources=VCPU:1&required=HW_CPU_X86_AVX", True),
+            ("resources=VCPU:1&required=HW_CPU_X86_SSE", False),
+            ("resources=VCPU:1&required=!HW_CPU_X86_AVX", False),
+            ("resources=VCPU:1&root_required=HW_CPU_X86_AVX", True),
+            ("resources=VCPU:1&root_required=!HW_CPU_X86_AVX", False),
+            (f"resources=VCPU:1&member_of={RACK}", True),
+            (f"resources=VCPU:1&member_of={ELSEWHERE}", False),
+            (f"resources=VCPU:1&member_of=!{RACK}", False),
+            (f"resources=VCPU:1&member_of=!{ELSEWHERE}", True),
+        ],
+    )
+    @pytest.mark.parametrize("suffix", ["", "_A"])
+    def test_each_key_asks_a_provider_by_itself(
+        self, db: Database, query: str, found: bool, others: list[dict[str, Any]], suffix: str
+    ) -> None:
+        """Whether it is the only one or has neighbours of which each lacks something."""
+        inventories = {"VCPU": 4}
+        put(db, provider(ALONE, inventories=inventories, traits=["HW_CPU_X86_AVX"], aggregates=[RACK]), *others)
+        for key in ("resources", "in_tree", "required", "member_of"):
+            query = re.sub(f"(^|&){key}=", rf"\1{key}{suffix}=", query)
+        in_answers = {
+            node.uuid for candidate in find(db, candidate_request(query)).candidates for node in candidate.nodes
+        }
+        assert (ALONE in in_answers) == found
+
+    @pytest.mark.parametrize(("aggregate", "found"), [(RACK, True), (ELSEWHERE, False)])
+    @pytest.mark.parametrize("member", ["host", "child"])
+    def test_a_provider_shares_with_trees_of_its_aggregates(
+        self, db: Database, aggregate: str, found: bool, member: str
+    ) -> None:
+        host = provider("host", inventories={"VCPU": 4})
+        child = provider("child", "host", inventories={"VGPU": 1})
+        (host if member == "host" else child)["aggregates"] = [RACK]
+        traits = ["MISC_SHARES_VIA_AGGREGATE"]
+        put(db, host, child, provider("store", inventories={"DISK_GB": 9}, traits=traits, aggregates=[aggregate]))
+        answer = find(db, candidate_request("resources=VCPU:1,DISK_GB:1")).candidates
+        both = {"host": {"VCPU": 1}, "store": {"DISK_GB": 1}}
+        assert [candidate.allocations() for candidate in answer] == ([both] if found else [])
 
     @pytest.mark.parametrize(
         ("query", "said"),

@@ -1,13 +1,16 @@
 """Small trees drawn as text: `name(parent) CLASS=free ... +TRAIT @aggregate`, one provider a line, roots without parent."""
 
-from collections.abc import Sequence
-from itertools import islice
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice, product
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from minova.placement.candidates.combine import Candidate, Combiner
 from minova.placement.candidates.request import CandidateRequest, RequestGroup
-from minova.placement.candidates.tree import SHARES, Node, Tree, sharing_with
+from minova.placement.candidates.tree import SHARES, Node, Tree, sharing_with, slots_of
 from minova.placement.limits.inventory_checks import InventoryUsage
 
 HOST = """
@@ -227,3 +230,89 @@ def test_what_cannot_be_is_found_out_without_trying_every_order(
 ) -> None:
     # Tried in every order, each of these takes longer than the age of the universe.
     assert all_of(*request_and_tree) == []
+
+
+# Of a tree: for each provider the place of its parent, and capacity, used and max_unit of its VFs.
+inventories = st.builds(InventoryUsage, st.integers(0, 4), st.integers(0, 2), st.just(1), st.integers(1, 4), st.just(1))
+PROVIDERS = st.lists(st.tuples(st.integers(0, 4), inventories, st.booleans()), min_size=1, max_size=5)
+PARTS = st.lists(st.tuples(st.integers(1, 2), st.sampled_from(["", "FAST"])), min_size=1, max_size=4)
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> Tree:
+    """The root has VCPUs beside its VFs, and some providers are fast."""
+    nodes: list[Node] = []
+    for number, (place, vfs, is_fast) in enumerate(draw(PROVIDERS)):
+        parent = nodes[place % number] if number else None
+        nodes.append(
+            Node(
+                id=number,
+                uuid=str(number),
+                root_id=0,
+                root_uuid="0",
+                parent_id=parent.id if parent is not None else None,
+                inventories={"VF": vfs} if number else {"VF": vfs, "VCPU": InventoryUsage(2, 0, 1, 2, 1)},
+                traits=traits("FAST") if is_fast else traits(),
+            )
+        )
+    return Tree(nodes[0], nodes, (), {node.id: node.parent_id for node in nodes})
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> CandidateRequest:
+    granular = [
+        group(f"_{number}", f"VF={amount}", required=(traits(trait),) if trait else ())
+        for number, (amount, trait) in enumerate(draw(PARTS))
+    ]
+    spread = draw(st.sampled_from(["", "VCPU=1", "VF=1", "VCPU=1 VF=2"]))
+    of_tree = [group("", spread, required=draw(st.sampled_from([(), (traits("FAST"),)])))] if spread else []
+    suffixes = [each.suffix for each in granular]
+    return asks(
+        *of_tree,
+        *granular,
+        isolate=draw(st.booleans()),
+        same_subtrees=tuple(draw(st.lists(st.sets(st.sampled_from(suffixes)).map(frozenset), max_size=2))),
+        nested=draw(st.sampled_from([True, True, False])),
+    )
+
+
+def by_trying_everything(request: CandidateRequest, tree: Tree) -> Iterator[Candidate]:
+    slots = slots_of(tree, request, {}) or []
+    for nodes in product(*(slot.options for slot in slots)) if slots else ():
+        if is_candidate(request, tree, candidate := Candidate(slots, nodes)):
+            yield candidate
+
+
+def is_candidate(request: CandidateRequest, tree: Tree, candidate: Candidate) -> bool:
+    chosen = list(zip(candidate.slots, candidate.nodes, strict=True))
+    taken = Counter[tuple[Node, str]]()
+    for slot, node in chosen:
+        taken.update({(node, name): amount for name, amount in slot.resources.items()})
+    apart = [node for slot, node in chosen if slot.group.granular]
+    borne = traits().union(*(node.traits for slot, node in chosen if not slot.group.granular))
+    return (
+        all(
+            amount <= node.inventories[name].capacity - node.inventories[name].used
+            and amount <= node.inventories[name].max_unit
+            for (node, name), amount in taken.items()
+        )
+        and not (request.isolate and len(apart) > len(set(apart)))
+        and (request.nested or len(set(candidate.nodes)) == 1)
+        and all(borne & some for group in request.groups if not group.granular for some in group.required)
+        and all(
+            has_one_above([n.id for s, n in chosen if s.group.suffix in some], tree) for some in request.same_subtrees
+        )
+    )
+
+
+def has_one_above(ids: Sequence[int], tree: Tree) -> bool:
+    def is_above(upper: int, lower: int | None) -> bool:
+        return lower is not None and (lower == upper or is_above(upper, tree.parents[lower]))
+
+    return not ids or any(all(is_above(upper, lower) for lower in ids) for upper in ids)
+
+
+@given(requests(), trees())
+def test_the_candidates_are_those_that_trying_everything_finds(request: CandidateRequest, tree: Tree) -> None:
+    found = [candidate.key() for candidate in all_of(request, tree)]
+    assert Counter(found) == Counter(candidate.key() for candidate in by_trying_everything(request, tree))

@@ -90,6 +90,56 @@ def test_old_clients_know_of_no_trees() -> None:
     assert read("resources=VCPU:1", "1.29").nested
 
 
+# The first microversion that knows each key, with the least that must stand beside it.
+FIRST = {
+    "resources=VCPU:1": 10,
+    "limit=1": 16,
+    "required=A": 17,
+    "member_of=in:" + A: 21,
+    "required=!A": 22,
+    f"member_of={A}&member_of={B}": 24,
+    "resources1=VCPU:1": 25,
+    "group_policy=none": 25,
+    "required1=A&resources1=VCPU:1": 25,
+    "in_tree=" + A: 31,
+    "member_of=!" + A: 32,
+    "resources_A=VCPU:1": 33,
+    "root_required=A": 35,
+    "same_subtree=_A&resources_A=VCPU:1": 36,
+    "required=in:A,B": 39,
+}
+
+
+@pytest.mark.parametrize(("query", "minor"), FIRST.items())
+def test_a_key_is_read_from_its_microversion_on(query: str, minor: int) -> None:
+    beside = "resources=VCPU:1&" if "resources=" not in query else ""
+    read(beside + query, f"1.{minor}")
+    with pytest.raises(BadRequest):
+        read(beside + query, f"1.{minor - 1}")
+
+
+def test_of_a_repeated_key_the_last_value_counts() -> None:
+    again = only_group(f"resources=VCPU:1&resources=VGPU:2&in_tree={A}&in_tree={B}")
+    assert (again.resources, again.in_tree) == ({"VGPU": 2}, B)
+
+
+@pytest.mark.parametrize(
+    ("version", "known"),
+    [
+        ("1.25", "'^member_of([1-9][0-9]*)?$', '^required([1-9][0-9]*)?$', '^resources([1-9][0-9]*)?$'"),
+        (
+            "1.33",
+            ", ".join(
+                f"'^{key}([a-zA-Z0-9_-]{{1,64}})?$'" for key in ("in_tree", "member_of", "required", "resources")
+            ),
+        ),
+    ],
+)
+def test_an_unknown_key_is_answered_with_the_keys_of_the_microversion(version: str, known: str) -> None:
+    with pytest.raises(BadRequest, match=re.escape(f"does not match any of the regexes: {known}, and")):
+        read("resources=VCPU:1&color=red", version)
+
+
 @pytest.mark.parametrize(
     ("version", "query", "said"),
     [
