@@ -106,7 +106,7 @@ def audited(row: Instance, migration: Migration, place: tuple[str, str]) -> Node
     ).node_usage
 
 
-STATES = {
+STATES: dict[str, list[Any]] = {
     "vm_state": [VmState.ACTIVE, VmState.STOPPED, VmState.RESIZED, VmState.ERROR],
     "task_state": [None, TaskState.RESIZE_MIGRATING, TaskState.RESIZE_FINISH, TaskState.DELETING],
     "deleted": [False, True],

@@ -136,6 +136,30 @@ def test_of_a_same_subtree_one_is_above_all_others() -> None:
     assert candidates_of(of_one_cell, tree_of(HOST)) == ["A:nic0 B:nic0 C:numa0"]
 
 
+def test_what_is_above_others_of_a_same_subtree_may_be_chosen_last() -> None:
+    tree = tree_of(HOST + "    nic2(numa0) VF=1\n")
+    of_cell = {"same_subtrees": (traits("A", "B", "C"),), "isolate": True}
+    nics = [group("A", "VF=2"), group("B", "VF=1", forbidden=traits("FAST"))]
+    cell = group("C", "", required=(traits("NUMA"),))
+    assert candidates_of(asks(*nics, cell, **of_cell), tree) == ["A:nic0 B:nic2 C:numa0"]
+
+
+def test_a_dead_end_is_one_only_for_the_same_isolated_providers() -> None:
+    tree = tree_of("""
+        host VCPU=1
+        a(host) VF=2 +FIRST
+        b(host) VF=3 +FIRST +SECOND
+        c(host) VF=2 +SECOND +LAST
+    """)
+    first, second = ({"required": (traits(name),)} for name in ("FIRST", "SECOND"))
+    apart = [group("1", "VF=1", **first), group("2", "VF=1", **second), group("3", "VF=1", **second)]
+    request = asks(group(asked="VF=1", forbidden=traits("LAST")), *apart, isolate=True)
+    # Group 1 leaves b and c to the others, wherever the group without a suffix is served.
+    assert candidates_of(request, tree) == [
+        f":{spread} 1:a 2:{two} 3:{three}" for spread in "ab" for two, three in ("bc", "cb")
+    ]
+
+
 def test_a_root_may_be_asked_for_its_traits() -> None:
     for names, answer in ((("X",), [":nic0"]), (("NUMA",), [])):
         assert candidates_of(asks(group(asked="VF=2"), root_required=traits(*names)), tree_of(HOST)) == answer
@@ -235,7 +259,7 @@ def test_what_cannot_be_is_found_out_without_trying_every_order(
 # Of a tree: for each provider the place of its parent, and capacity, used and max_unit of its VFs.
 inventories = st.builds(InventoryUsage, st.integers(0, 4), st.integers(0, 2), st.just(1), st.integers(1, 4), st.just(1))
 PROVIDERS = st.lists(st.tuples(st.integers(0, 4), inventories, st.booleans()), min_size=1, max_size=5)
-PARTS = st.lists(st.tuples(st.integers(1, 2), st.sampled_from(["", "FAST"])), min_size=1, max_size=4)
+PARTS = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["", "FAST"])), min_size=1, max_size=4)
 
 
 @st.composite
@@ -261,7 +285,7 @@ def trees(draw: st.DrawFn) -> Tree:
 @st.composite
 def requests(draw: st.DrawFn) -> CandidateRequest:
     granular = [
-        group(f"_{number}", f"VF={amount}", required=(traits(trait),) if trait else ())
+        group(f"_{number}", f"VF={amount}" if amount else "", required=(traits(trait),) if trait else ())
         for number, (amount, trait) in enumerate(draw(PARTS))
     ]
     spread = draw(st.sampled_from(["", "VCPU=1", "VF=1", "VCPU=1 VF=2"]))
