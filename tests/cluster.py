@@ -135,6 +135,10 @@ class Cluster:
         self.computes[host], self.confs_of_computes[host] = running, conf
         running.start()
 
+    def driver(self, host: str) -> Any:
+        """The fake driver of a compute."""
+        return self.computes[host]._manager.collaborators.own_driver
+
     def _stop_computes(self) -> None:
         with ThreadPoolExecutor(50) as pool:
             list(pool.map(lambda running: running.stop(), self.computes.values()))

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 import urllib3
@@ -45,6 +45,16 @@ PAGE = 1000  # items: the maximum of an API; without a limit the Image API retur
 RETRY_SECONDS = 30.0  # seconds after which the next failure is final
 
 Json = dict[str, Any]
+
+
+class RequestedAction(NamedTuple):
+    """The response to an action of a server. `request_id` names its record in os-instance-actions; `created`: the ID of the image that
+    the action makes, else empty.
+    """
+
+    answer: Json
+    request_id: str
+    created: str
 
 
 class Client:
@@ -144,12 +154,13 @@ class Client:
         ask = self._retry if repeat else self._once
         return ask("POST", path, body, headers or {})
 
-    def post_to_make(self, path: str, body: Json) -> str:
-        """Sends a POST, and returns the ID in the Location header of the response."""
+    def request_action(self, server: str, body: Json) -> RequestedAction:
+        """Requests an action of the server with this ID."""
+        path = f"{COMPUTE}/servers/{part(server)}/action"
         data = json.dumps(body).encode()
         answer = self._request("POST", path, data, {"Content-Type": "application/json"}, shown=body)
-        self._decode(answer.status, answer.data)
-        return str(answer.headers.get("Location") or "").rpartition("/")[2]
+        created = str(answer.headers.get("Location") or "").rpartition("/")[2]
+        return RequestedAction(self._decode(answer.status, answer.data), _request_id(answer), created)
 
     def put(self, path: str, body: Json | None) -> Json:
         return self._once("PUT", path, body, {})

@@ -197,7 +197,7 @@ class LazyCommand:
 
 
 class Commands(CommandManager):
-    """Finds a command by its full words first, then by abbreviations (`minova ser li`)."""
+    """Finds a command by its full words first, then by abbreviations, such as `ser li`."""
 
     def _load_commands(self) -> None:
         for name, value in COMMANDS.items():

@@ -66,6 +66,8 @@ class RowConductor:
         self.deleted: list[str] = []
         self.forced: list[str] = []
         self.actions: list[tuple[str, str, dict[str, Any]]] = []
+        # The request of the last of them.
+        self.action_request = ""
         self.evacuated: list[tuple[str, EvacuationRequest]] = []
         self.ordered: list[tuple[str, str]] = []
         self.network_changes: list[tuple[str, str]] = []
@@ -175,6 +177,7 @@ class RowConductor:
         override_lock: bool = False,
     ) -> None:
         self.actions.append((instance_uuid, action, arguments or {}))
+        self.action_request = ctx.request_id
         progress = BY_KIND[action].progress
 
         def work(session: Session) -> None:

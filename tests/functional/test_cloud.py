@@ -133,11 +133,7 @@ def usage_in_rows(cluster: Cluster) -> list[str]:
         for node in session.scalars(select(ComputeNode)):
             if (node.vcpus_used, node.memory_mb_used, node.local_gb_used) != (0, RESERVED_MB, 0):
                 leftovers.append(f"usage of {node.host}")
-    return leftovers + [f"domain on {host}" for host, compute in cluster.computes.items() if driver(compute).domains()]
-
-
-def driver(compute: Any) -> Any:
-    return compute._manager.collaborators.driver
+    return leftovers + [f"domain on {host}" for host in cluster.computes if cluster.driver(host).domains()]
 
 
 def violations(cluster: Cluster) -> list[str]:
@@ -157,7 +153,7 @@ def violations(cluster: Cluster) -> list[str]:
             }
             if told != expected:
                 problems.append(f"{node.host}: node row {told} != flavors {expected}")
-            if node.running_vms != len(flavors) or len(driver(cluster.computes[node.host]).domains()) != len(flavors):
+            if node.running_vms != len(flavors) or len(cluster.driver(node.host).domains()) != len(flavors):
                 problems.append(f"{node.host}: {node.running_vms} running, {len(flavors)} instances")
             if (
                 node.free_ram_mb < 0

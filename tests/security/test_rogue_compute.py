@@ -130,7 +130,7 @@ class Rogue:
 
     def assert_nothing_changed(self) -> None:
         assert differences(self.before, rows(self.cluster.db)) == {}
-        driver = self.cluster.computes["victim"]._manager.collaborators.driver
+        driver = self.cluster.driver("victim")
         assert [domain.uuid for domain in driver.domains()] == [self.victim]
 
 

@@ -65,11 +65,11 @@ def report(cloud: Cloud, server_id: str, columns: Report) -> None:
         cloud.conductor.edit(server_id, **values)
 
 
-def fail_action(cloud: Cloud, server_id: str, name: str, kind: str) -> None:
+def fail_action(cloud: Cloud, server_id: str, name: str, kind: str, request_id: str) -> None:
     """The newest record of the server is an action that has failed."""
 
     def work(session: Session) -> None:
-        row = {"instance_uuid": server_id, "action": name, "request_id": "req-1", "start_time": now()}
+        row = {"instance_uuid": server_id, "action": name, "request_id": request_id, "start_time": now()}
         action_id = action_rows.begin(session, [{**row, "user_id": "admin", "project_id": "admin"}])[server_id]
         action_rows.end(session, [action_id], now(), error=Failure(kind=kind, details="of the host"))
 
@@ -125,13 +125,14 @@ class Reports:
                 self.go_on(server_id, self.of_builds)
         elif method == "start_action":
             server_id, kind, arguments = self._cloud.conductor.actions[-1]
+            request_id = self._cloud.conductor.action_request
             state = BY_KIND[kind].ends_in
             end: Report = {"task_state": None, **({} if state is None else {"vm_state": str(state)})}
             if BY_KIND[kind].makes_image:
                 image = msgspec.convert(arguments["image"], Image)
                 self._cloud.db.run(lambda session: images.add(session, image, now()))
                 end["image"] = image
-            self.go_on(server_id, [{}, {**end, **self.of_actions.get(kind, {}), "action": kind}])
+            self.go_on(server_id, [{}, {**end, **self.of_actions.get(kind, {}), "action": (kind, request_id)}])
 
     def _report(self, method: str, path: str) -> None:
         if method != "GET":
@@ -142,9 +143,9 @@ class Reports:
             left = self._left.get(server_id, [])
             if left:
                 values = dict(left.pop(0))
-                kind, image = values.pop("action", None), values.pop("image", None)
+                (kind, request_id), image = values.pop("action", (None, "")), values.pop("image", None)
                 if kind in self.failures:
-                    fail_action(self._cloud, server_id, BY_KIND[kind].name, self.failures[kind])
+                    fail_action(self._cloud, server_id, BY_KIND[kind].name, self.failures[kind], request_id)
                 if image is not None:
                     self._end_image(image, has_failed=kind in self.failures)
                 report(self._cloud, server_id, values)

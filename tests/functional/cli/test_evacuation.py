@@ -1,11 +1,15 @@
 """`minova server evacuate` and `minova host evacuate` against a whole cloud: a host is forced down, and comes back."""
 
 import json
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from minova import errors
+from minova.cli.client import COMPUTE, Client
 from tests.cluster import Cluster
 from tests.functional.cli.conftest import Cli, json_output, succeed
 from tests.waiting import wait_for
@@ -82,6 +86,42 @@ def test_the_servers_of_a_host_are_migrated(minova: Cli) -> None:
     assert (rows["one"]["Status"], rows["one"]["Host"]) == ("VERIFY_RESIZE", "h2")
     assert rows["one"]["Outcome"] == "migrated, to be confirmed"
     assert (answer.code, rows["two"]["Host"], rows["two"]["Outcome"].startswith("refused: ")) == (1, "h1", True)
+
+
+def test_bug_server_that_failed_at_its_new_host_was_called_migrated(minova: Cli, cluster: Cluster) -> None:
+    succeed(minova("server", "create", "one", *TINY, "--host", "h1", "--wait"))
+    cluster.driver("h2").fail("define_moved", [errors.HypervisorError("the pool is gone")])
+    answer = minova("host", "servers", "migrate", "h1", "-f", "json")
+    (row,) = json.loads(answer.out)
+    assert (row["Status"], row["Host"], answer.code) == ("ERROR", "h2", 1)
+    assert row["Outcome"].startswith("failed: The server could not be moved.")
+
+
+def test_bug_aborted_migration_was_waited_for_as_if_it_had_succeeded(minova: Cli, cluster: Cluster) -> None:
+    """The newest record is that of the abort, which succeeded."""
+    succeed(minova("server", "create", "one", *TINY, "--host", "h1", "--wait"))
+    driver = cluster.driver("h1")
+    driver.live_rounds = 1_000_000
+    driver.between_rounds = lambda: time.sleep(0.01)
+
+    def abort() -> None:
+        client = Client(cluster.url).at("2.65")
+        wait_for("the migration", lambda: client.get(f"{COMPUTE}/os-migrations", status="running")["migrations"])
+        (migration,) = client.get(f"{COMPUTE}/os-migrations")["migrations"]
+        client.delete(f"{COMPUTE}/servers/{migration['instance_uuid']}/migrations/{migration['id']}")
+
+    with ThreadPoolExecutor(1) as pool:
+        aborting = pool.submit(abort)
+        answer = minova("server", "migrate", "--live-migration", "one", "--wait")
+        aborting.result()
+    assert (answer.code, "was not at their new hosts, it is ACTIVE: " in answer.err) == (1, True)
+
+
+def test_counts_below_one_are_refused(minova: Cli) -> None:
+    for option in ("--max-servers", "--parallel", "--timeout"):
+        for value in ("0", "-1"):
+            refused = minova("host", "servers", "migrate", "h1", option, value)
+            assert refused.code == 2, (option, value)
 
 
 def test_servers_migrate_while_they_run(minova: Cli) -> None:

@@ -102,7 +102,7 @@ def boot(minova: Cli, name: str, **specs: str) -> dict[str, Any]:
 
 def domain_of(cluster: Cluster, server: dict[str, Any]) -> ET.Element:
     """As the compute's own connection has it: libvirt's test hypervisors live in the process that opened them."""
-    driver = cluster.computes["hv1"]._manager.collaborators.driver
+    driver = cluster.driver("hv1")
     with driver._host.connection("Looking") as connection:
         return ET.fromstring(connection.lookupByUUIDString(server["id"]).XMLDesc())
 

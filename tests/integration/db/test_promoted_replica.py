@@ -35,7 +35,7 @@ def test_a_lagging_replica_is_promoted(
     monkeypatch.setattr(periodic_tasks, "GUESTS_INTERVAL", 2.0)
     conf = configure(tmp_path / "operator")
     with Cluster(tmp_path, ["a"], database_url=primary.fresh_url(), report_interval=2) as cluster:
-        driver = cluster.computes["a"]._manager.collaborators.own_driver
+        driver = cluster.driver("a")
         image = make_image(cluster.url)
         first = make_server(cluster.url, image)
         wait_for("the replica has all", replica.has_all)

@@ -102,8 +102,8 @@ def test_commands_of_moves(cloud: Cluster, keystone: Keystone, tmp_path: Path) -
     disk = tmp_path / "disk.raw"
     disk.write_bytes(b"\1" * 4096)
     cloud.add_compute("h2")
-    for compute in cloud.computes.values():
-        driver = compute._manager.collaborators.own_driver
+    for host in cloud.computes:
+        driver = cloud.driver(host)
         # Until it is told to end.
         driver.live_rounds, driver.between_rounds = sys.maxsize, lambda: threading.Event().wait(0.1)
     operator = keystone.client_environment()

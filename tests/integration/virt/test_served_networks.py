@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import pytest
@@ -19,6 +20,7 @@ from minova.objects.network.dhcp_options import DhcpOption
 from minova.objects.network.network import FLAT, LOCAL, STATEFUL, HostRoute
 from minova.objects.network.vif import Vif, VifAddress, VifSubnet, tap_name
 from minova.virt.namespaces import dnsmasq
+from minova.virt.namespaces.host_rules import HostRules
 from minova.virt.namespaces.kernel import within
 from minova.virt.namespaces.namespaces import NetworkNamespaces
 from minova.virt.namespaces.network import host_of, network_of
@@ -54,14 +56,23 @@ def host() -> Iterator[VethHost]:
 
 
 @pytest.fixture
-def networks(host: VethHost) -> Iterator[NetworkNamespaces]:
+def run_folder() -> Iterator[Path]:
     # Not in pytest's folders, which dnsmasq's user may not read.
     with tempfile.TemporaryDirectory(prefix="minova-dhcp-") as folder:
         Path(folder).chmod(0o755)
-        namespaces = NetworkNamespaces(Path(folder) / "run", host.path, f"@{host.name}", lambda: {BRIDGE})
-        yield namespaces
-        for network_id in namespaces.records():
-            namespaces.remove(network_id)
+        yield Path(folder) / "run"
+
+
+@pytest.fixture
+def networks(host: VethHost, run_folder: Path) -> Iterator[NetworkNamespaces]:
+    namespaces = networks_of(host, run_folder)
+    yield namespaces
+    for network_id in namespaces.records():
+        namespaces.remove(network_id)
+
+
+def networks_of(host: VethHost, run_folder: Path) -> NetworkNamespaces:
+    return NetworkNamespaces(run_folder, host.path, f"@{host.name}", lambda: {BRIDGE})
 
 
 def vif(kind: str, *subnets: VifSubnet, **more: Any) -> Vif:
@@ -288,13 +299,13 @@ with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as raw:
 """
 
 
-def is_resolving(networks: NetworkNamespaces) -> bool:
-    return dnsmasq.running(networks._run / "resolver") is not None
+def is_resolving(run_folder: Path) -> bool:
+    return dnsmasq.running(run_folder / "resolver") is not None
 
 
 @pytest.mark.parametrize("kind", [FLAT, LOCAL])
 def test_bug_resolver_of_a_host_went_by_rules_that_know_nothing_of_networks_over_bridges(
-    host: VethHost, networks: NetworkNamespaces, kind: str
+    host: VethHost, networks: NetworkNamespaces, run_folder: Path, kind: str
 ) -> None:
     """A flat network changes no rule of a host that tracks bridges: its namespace asked a resolver that did not run, and the last one
     left the resolver behind.
@@ -304,25 +315,26 @@ def test_bug_resolver_of_a_host_went_by_rules_that_know_nothing_of_networks_over
     if kind == LOCAL:
         host.bridge(NETWORK)
     networks.track({BRIDGE})
-    assert not is_resolving(networks)
+    assert not is_resolving(run_folder)
     of_guests = network_of(vif(kind, FOUR), metadata=True, over=over)
     networks.ensure(of_guests)
-    assert is_resolving(networks)
+    assert is_resolving(run_folder)
     networks.remove(NETWORK)
-    assert not is_resolving(networks)
+    assert not is_resolving(run_folder)
     networks.ensure(of_guests)
     # Its subnets are not served any more.
     networks.ensure(msgspec.structs.replace(of_guests, subnets=()))
-    assert (networks.records(), is_resolving(networks)) == ({}, False)
+    assert (networks.records(), is_resolving(run_folder)) == ({}, False)
 
 
 def test_bug_resolver_outlived_a_process_that_ended_before_it_could_end_it(
-    host: VethHost, networks: NetworkNamespaces
+    host: VethHost, networks: NetworkNamespaces, run_folder: Path
 ) -> None:
     host.bridge(NETWORK, BRIDGE)
     networks.ensure(network_of(vif(FLAT, FOUR), metadata=True, over=BRIDGE))
-    networks._remove(NETWORK)
-    assert is_resolving(networks)
-    next_process = NetworkNamespaces(networks._run, host.path, networks._suffix, lambda: {BRIDGE})
+    with patch.object(HostRules, "apply", side_effect=SystemExit), pytest.raises(SystemExit):
+        networks.remove(NETWORK)
+    assert is_resolving(run_folder)
+    next_process = networks_of(host, run_folder)
     assert next_process.broken() == {}
-    assert not is_resolving(networks)
+    assert not is_resolving(run_folder)

@@ -183,7 +183,30 @@ def commands(page: Path) -> Iterator[list[str]]:
             yield [Path(words[0]).name, *words[1:]]
 
 
-COMMAND_LINES = sorted({tuple(words) for page in CURRENT for words in commands(page)})
+def texts(module: ast.Module) -> Iterator[str]:
+    """The texts of a module, also those of its help and messages; a value in an f-string is VALUE."""
+    parts = set()
+    for node in ast.walk(module):
+        if isinstance(node, ast.JoinedStr):
+            parts.update(node.values)
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "VALUE" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in parts:
+            yield node.value
+
+
+def commands_in_texts(path: Path) -> Iterator[list[str]]:
+    """The words of each command of minova that a help or a message quotes, such as 'minova server show SERVER'."""
+    for text in texts(ast.parse(path.read_text())):
+        for line in re.findall(r"'(minova(?:-manage)? [^'\n]*[^' \n])'|`(minova(?:-manage)? [^`\n|]+)`", text):
+            yield shlex.split("".join(line))
+
+
+COMMAND_LINES = sorted(
+    {tuple(words) for page in CURRENT for words in commands(page)}
+    | {tuple(words) for path in (ROOT / "minova").rglob("*.py") for words in commands_in_texts(path)}
+)
+# The last words of commands: none is the name of a server or image.
+VERBS = {name.split()[-1] for name in COMMANDS}
 
 
 def options_of(words: tuple[str, ...] | list[str]) -> list[str]:
@@ -215,6 +238,7 @@ def test_commands_and_options_of_the_command_line_exist(words: tuple[str, ...]) 
         assert not verbs or " ".join(plain[:2]) in nouns, plain
         return
     name = " ".join(plain[: lengths[0]])
+    assert plain[lengths[0] : lengths[0] + 1] not in [[verb] for verb in VERBS], f"{name} has no such command"
     parser: argparse.ArgumentParser = LazyCommand(name, COMMANDS[name]).load()(Shell(), None).get_parser(name)
     unknown = [option for option in options_of(words) if option not in parser._option_string_actions]
     assert set(unknown) <= GLOBAL, name

@@ -9,12 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, NamedTuple
 
 from minova.cli.base import Lister
-from minova.cli.client import COMPUTE, Client, Json, part
+from minova.cli.client import COMPUTE, Client, Json
+from minova.cli.commands.server.actions.action import failure_of
 from minova.cli.commands.server.actions.evacuate import VERSION, add_destination, preview
 from minova.cli.commands.server.actions.moves import LIVE, live_arguments
 from minova.cli.errors import CliError
 from minova.cli.output.columns import printable
-from minova.cli.output.servers import HOST
+from minova.cli.output.servers import HOST, fault_text
+from minova.cli.parser import positive, seconds
 from minova.cli.wait import Progress, ServerGone, TimedOut, wait_for_status
 
 COLUMNS = ("ID", "Name", "Status", "Host", "Outcome")
@@ -42,13 +44,17 @@ class HostMove(Lister):
         parser.add_argument("of_host", metavar="HOST", help="the host that they leave")
         add_destination(parser, "--target-host")
         parser.add_argument(
-            "--max-servers", type=int, metavar="COUNT", help="move so many of them at most (default: all)"
+            "--max-servers", type=positive, metavar="COUNT", help="move so many of them at most (default: all)"
         )
         parser.add_argument(
-            "--parallel", type=int, default=AT_ONCE, metavar="COUNT", help=f"so many at a time (default: {AT_ONCE})"
+            "--parallel",
+            type=positive,
+            default=AT_ONCE,
+            metavar="COUNT",
+            help=f"so many at a time (default: {AT_ONCE})",
         )
         parser.add_argument(
-            "--timeout", type=float, default=600.0, metavar="SECONDS", help="how long to wait for each (default: 600)"
+            "--timeout", type=seconds, default=600.0, metavar="SECONDS", help="how long to wait for each (default: 600)"
         )
         return parser
 
@@ -59,7 +65,7 @@ class HostMove(Lister):
         if not chosen:
             raise CliError(f"Host '{printable(parsed_args.of_host)}' has no servers.")
         work = self.previewed if parsed_args.dry_run else self.moved_one
-        with ThreadPoolExecutor(max(1, parsed_args.parallel)) as pool:
+        with ThreadPoolExecutor(parsed_args.parallel) as pool:
             outcomes = list(pool.map(lambda server: work(client, server, parsed_args), chosen))
         self.exit_code = int(not all(outcome.is_well for outcome in outcomes))
         return COLUMNS, [
@@ -85,9 +91,8 @@ class HostMove(Lister):
         return ServerOutcome(server, f"would go to {place}" if place else reason, place is not None)
 
     def moved_one(self, client: Client, server: Json, parsed_args: argparse.Namespace) -> ServerOutcome:
-        path = f"{COMPUTE}/servers/{part(server['id'])}"
         try:
-            client.post(f"{path}/action", {self.key: self.arguments(parsed_args)})
+            requested = client.request_action(server["id"], {self.key: self.arguments(parsed_args)})
             last = wait_for_status(client, server, Progress(io.StringIO()), parsed_args.timeout)
         except TimedOut as late:
             return ServerOutcome(server, f"not done yet: {late}", False)
@@ -95,11 +100,12 @@ class HostMove(Lister):
             return ServerOutcome(server, "deleted meanwhile", True)
         except CliError as error:
             return ServerOutcome(server, f"refused: {error}", False)
-        if last.get(HOST) != server.get(HOST):
-            return ServerOutcome(last, self.moved, True)
-        listed = client.get(f"{path}/os-instance-actions")["instanceActions"]
-        reason = (listed[0].get("message") if listed else None) or "it is on its host as before"
-        return ServerOutcome(last, f"failed: {reason}", False)
+        failure = failure_of(client, server["id"], requested.request_id)
+        if failure is None and last["status"] == "ERROR":
+            failure = fault_text(last) or "it is in ERROR"
+        if failure is None and last.get(HOST) == server.get(HOST):
+            failure = "it is on its host as before"
+        return ServerOutcome(last, self.moved if failure is None else f"failed: {failure}", failure is None)
 
 
 class HostEvacuate(HostMove):
@@ -127,7 +133,7 @@ class HostEvacuateLive(HostMove):
 class HostServersMigrate(HostMove):
     """Migrate all servers of a host: each is shut down, moved to another host and started there.
 
-    Each waits there in VERIFY_RESIZE: 'minova server migrate confirm' frees its old host for good.
+    Each waits there in VERIFY_RESIZE: 'minova server migration confirm' frees its old host for good.
     """
 
     key, moved = "migrate", "migrated, to be confirmed"

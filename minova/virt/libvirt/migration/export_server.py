@@ -23,13 +23,14 @@ LOG = logging.getLogger(__name__)
 PROGRAM, PACKAGE = "qemu-storage-daemon", "qemu-system-common"
 START_WITHIN, POLL = 30.0, 0.02
 # $0: the folder with the key, which QEMU reads at each connection. $1: the end of a pipe to which only this process can write, so that
-# the end of this process, however it comes, ends the program.
+# the end of this process, however it comes, ends the program. It waits for each of its processes: all of them hold the socket, and so
+# the port.
 _ENDS_WITH_US = """\
 pipe=$1; shift
 "$@" & program=$!
-(trap 'kill $!; exit' TERM; cat /proc/self/fd/$pipe & wait $!; kill $program) >/dev/null 2>&1 & watcher=$!
+(trap 'kill $!; wait $!; exit' TERM; cat /proc/self/fd/$pipe & wait $!; kill $program) >/dev/null 2>&1 & watcher=$!
 wait $program; code=$?
-kill $watcher
+kill $watcher; wait $watcher
 rm -rf -- "$0"
 exit $code
 """

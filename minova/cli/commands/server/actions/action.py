@@ -13,14 +13,10 @@ from minova.cli.errors import ApiError, CliError
 from minova.cli.parser import add_wait
 from minova.cli.wait import Progress, ServerGone, TimedOut, failed_action, wait_for_status
 
-# The names of records that differ from those of the actions.
-_RECORDED = {"os-migrateLive": "live-migration"}
-
 
 class Goal(NamedTuple):
-    """What --wait waits for: the action by its key, the statuses that the server may have then, None: any, and what messages say of it."""
+    """What --wait waits for: the statuses that the server may have then, None: any, and what messages say of it."""
 
-    key: str
     statuses: frozenset[str] | None
     done: str
 
@@ -44,13 +40,16 @@ class ServerActionCommand(Command):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         servers = self.find_each(parsed_args)
         arguments = {uuid: self.arguments_for(server, parsed_args) for uuid, server in servers.items()}
+        requests = {}
         for uuid, server in servers.items():
-            answer = self.client.post(f"{COMPUTE}/servers/{part(uuid)}/action", {self.key: arguments[uuid]})
-            self.show(server, answer)
+            requested = self.client.request_action(uuid, {self.key: arguments[uuid]})
+            requests[uuid] = requested.request_id
+            self.show(server, requested.answer)
         if parsed_args.wait:
             progress = Progress.on(sys.stderr)
-            for server in servers.values():
-                self._wait(server, progress, parsed_args.timeout)
+            goal = Goal(None if self.status is None else frozenset({self.status}), self.done)
+            for uuid, server in servers.items():
+                self.wait_for(goal, server, requests[uuid], progress, parsed_args.timeout)
 
     def find_each(self, parsed_args: argparse.Namespace) -> dict[str, Json]:
         """Returns the servers by their IDs, each once."""
@@ -73,12 +72,8 @@ class ServerActionCommand(Command):
     def show(self, server: Json, answer: Any) -> None:
         """Shows information in the response to the user, besides the acceptance."""
 
-    def _wait(self, server: Json, progress: Progress, timeout: float) -> None:
-        statuses = None if self.status is None else frozenset({self.status})
-        self.wait_for(Goal(self.key, statuses, self.done), server, progress, timeout)
-
-    def wait_for(self, goal: "Goal", server: Json, progress: Progress, timeout: float) -> None:
-        """Waits for the goal. Raises CliError if the server does not reach it."""
+    def wait_for(self, goal: Goal, server: Json, request_id: str | None, progress: Progress, timeout: float) -> None:
+        """Waits for the goal of a request; None: of an earlier one. Raises CliError if the server does not reach it."""
         try:
             last = wait_for_status(self.client, server, progress, timeout)
         except TimedOut as late:
@@ -88,25 +83,25 @@ class ServerActionCommand(Command):
         except KeyboardInterrupt:
             print("\nStopped waiting: the requests are still in progress.", file=sys.stderr)
             raise
-        failure = self._failure(server, goal.key)
+        failure = failure_of(self.client, server["id"], request_id)
         if failure or (goal.statuses is not None and last["status"] not in goal.statuses):
             raise CliError(failed_action(last, goal.done, failure))
 
-    def _failure(self, server: Json, key: str) -> str | None:
-        """Returns why the action failed; a server may be ACTIVE although its reboot failed. None if it did not fail, or
-        if the API does not report it.
-        """
-        try:
-            listed = self.client.get(f"{COMPUTE}/servers/{part(server['id'])}/os-instance-actions")["instanceActions"]
-        except ApiError:  # a policy may forbid it, and an API of 0.1.0 has none
-            return None
-        newest: Json = listed[0] if listed else {}
-        has_failed = newest.get("result", "Error") == "Error"
-        return (
-            newest.get("message")
-            if has_failed and newest.get("action") == _RECORDED.get(key, key.removeprefix("os-"))
-            else None
-        )
+
+def failure_of(client: Client, server: str, request_id: str | None) -> str | None:
+    """Returns why the action of this request failed; a server may be ACTIVE although its reboot failed.
+
+    None if it did not fail, or if the API does not report it: a policy may forbid it, and an API of 0.1.0 has no records.
+    """
+    if not request_id:
+        return None
+    try:
+        record = client.get(f"{COMPUTE}/servers/{part(server)}/os-instance-actions/{part(request_id)}")[
+            "instanceAction"
+        ]
+    except ApiError:
+        return None
+    return record.get("message") if record.get("result", "Error") == "Error" else None
 
 
 def add_all_projects(parser: argparse.ArgumentParser) -> None:

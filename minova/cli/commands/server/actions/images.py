@@ -8,10 +8,10 @@ from typing import Any
 
 from minova.cli import find
 from minova.cli.base import ShowOne
-from minova.cli.client import COMPUTE, IMAGE, Json, part
+from minova.cli.client import IMAGE, Json, RequestedAction, part
 from minova.cli.commands.image import fields
+from minova.cli.commands.server.actions.action import failure_of
 from minova.cli.errors import ApiError, CliError
-from minova.cli.output.columns import printable
 from minova.cli.parser import add_wait, key_value, positive
 from minova.cli.wait import POLLS, Progress, ServerGone, TimedOut, failed_action, wait_for_status
 
@@ -42,17 +42,16 @@ class ServerImageCreate(ShowOne):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
         server = find.server(self.client, parsed_args.server)
         arguments = {"name": parsed_args.name or server["name"], **self.arguments(parsed_args)}
-        path = f"{COMPUTE}/servers/{part(server['id'])}/action"
-        image_id = self.client.post_to_make(path, {self.key: arguments})
+        requested = self.client.request_action(server["id"], {self.key: arguments})
         if parsed_args.wait:
-            self._wait(server, image_id, parsed_args.timeout)
-        return self.dict2columns(fields(self.client.get(f"{IMAGE}/images/{part(image_id)}")))
+            self._wait(server, requested, parsed_args.timeout)
+        return self.dict2columns(fields(self.client.get(f"{IMAGE}/images/{part(requested.created)}")))
 
     def arguments(self, parsed_args: argparse.Namespace) -> Json:
         """Returns the fields of the request besides the name."""
         return {"metadata": dict(parsed_args.property)} if parsed_args.property else {}
 
-    def _wait(self, server: Json, image_id: str, timeout: float) -> None:
+    def _wait(self, server: Json, requested: RequestedAction, timeout: float) -> None:
         """Shows the server's states; the image's status decides how it ended."""
         progress, deadline = Progress.on(sys.stderr), time.monotonic() + timeout
         last = server
@@ -66,11 +65,12 @@ class ServerImageCreate(ShowOne):
             print("\nStopped waiting: the request is still in progress.", file=sys.stderr)
             raise
         for pause in POLLS.pauses():
-            status = self._status(image_id)
+            status = self._status(requested.created)
             if status == "active":
                 return
             if status not in {"queued", "saving"} or time.monotonic() >= deadline:
-                raise CliError(failed_action(last, "made into an image", self._reason(server)))
+                reason = failure_of(self.client, server["id"], requested.request_id) or "the image was deleted"
+                raise CliError(failed_action(last, "made into an image", reason))
             time.sleep(pause)
 
     def _status(self, image_id: str) -> str | None:
@@ -80,15 +80,6 @@ class ServerImageCreate(ShowOne):
             if error.status == 404:
                 return None
             raise
-
-    def _reason(self, server: Json) -> str | None:
-        try:
-            listed = self.client.get(f"{COMPUTE}/servers/{part(server['id'])}/os-instance-actions")["instanceActions"]
-        except ApiError:
-            return None
-        newest: Json = listed[0] if listed else {}
-        message = newest.get("message")
-        return printable(message) if newest.get("action") == self.key and message else "the image was deleted"
 
 
 class ServerBackupCreate(ServerImageCreate):

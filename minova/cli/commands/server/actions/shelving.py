@@ -28,14 +28,16 @@ class ServerShelve(ServerActionCommand):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         servers = list(self.find_each(parsed_args).values())
-        for server in servers:
-            if server["status"] not in STATUSES:
-                self._ask(server, SHELVED.key)
+        requests = {
+            server["id"]: self.client.request_action(server["id"], {self.key: None}).request_id
+            for server in servers
+            if server["status"] not in STATUSES
+        }
         if not (parsed_args.wait or parsed_args.offload):
             return
         progress = Progress.on(sys.stderr)
         for server in servers:
-            self.wait_for(SHELVED, server, progress, parsed_args.timeout)
+            self.wait_for(SHELVED, server, requests.get(server["id"]), progress, parsed_args.timeout)
         if parsed_args.offload:
             self._offload(servers, progress, parsed_args)
 
@@ -43,18 +45,14 @@ class ServerShelve(ServerActionCommand):
         """Offloads the servers that are still on their hosts."""
         now = [dict(self.client.get(f"{COMPUTE}/servers/{part(server['id'])}")["server"]) for server in servers]
         shelved = [server for server in now if server["status"] == "SHELVED"]
-        for server in shelved:
-            self._ask(server, OFFLOADED.key)
-        for server in shelved if parsed_args.wait else ():
-            self.wait_for(OFFLOADED, server, progress, parsed_args.timeout)
-
-    def _ask(self, server: Json, key: str) -> None:
-        self.client.post(f"{COMPUTE}/servers/{part(server['id'])}/action", {key: None})
+        requests = [self.client.request_action(server["id"], {"shelveOffload": None}).request_id for server in shelved]
+        for server, request_id in zip(shelved, requests, strict=True) if parsed_args.wait else ():
+            self.wait_for(OFFLOADED, server, request_id, progress, parsed_args.timeout)
 
 
 STATUSES = frozenset({"SHELVED", "SHELVED_OFFLOADED"})
-SHELVED = Goal("shelve", STATUSES, ServerShelve.done)
-OFFLOADED = Goal("shelveOffload", frozenset({"SHELVED_OFFLOADED"}), "removed from its host")
+SHELVED = Goal(STATUSES, ServerShelve.done)
+OFFLOADED = Goal(frozenset({"SHELVED_OFFLOADED"}), "removed from its host")
 
 
 class ServerUnshelve(ServerActionCommand):
