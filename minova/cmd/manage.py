@@ -304,9 +304,9 @@ def _add_recovery(subparsers: "argparse._SubParsersAction[Any]") -> None:
 def _add_doctor(subparsers: "argparse._SubParsersAction[Any]") -> None:
     text = (
         "Look for all that is wrong with the cloud: schema, clocks, services, releases, tasks past their time, guests and servers, "
-        "allocations, addresses, images, queues, space; and with this machine: certificates, modes of files, unknown options. Prints each "
-        "finding with the command that mends it, and nothing if all is well. Changes nothing. Exit code 0 if all is well, 1 for warnings "
-        "alone, 2 for errors."
+        "allocations, addresses, images, queues, space; and with this machine: certificates, modes and options of the files that its "
+        "services read. Prints each finding with the command that mends it, and nothing if all is well. Changes nothing. Exit code 0 if all "
+        "is well, 1 for warnings alone, 2 for errors."
     )
     parser = subparsers.add_parser("doctor", help="Say what is wrong, and which command mends it.", description=text)
     parser.add_argument("--json", action="store_true", help="the findings as JSON")

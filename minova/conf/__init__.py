@@ -120,6 +120,20 @@ def load(
 
     Raises InvalidConfiguration, with option, value and file, if a file cannot be read or a value is wrong.
     """
+    conf = unchecked(args, prog, files=files, cli=cli, usage=usage)
+    check(conf)
+    return conf
+
+
+def unchecked(
+    args: Sequence[str],
+    prog: str,
+    *,
+    files: Sequence[str] | None = None,
+    cli: Sequence[cfg.Opt] = (),
+    usage: str | None = None,
+) -> cfg.ConfigOpts:
+    """Like `load`, but a wrong value raises only when it is read."""
     conf = new()
     conf.register_cli_opts(cli)
     with _named_files([*args, *(f"--config-file={file}" for file in files or ())], prog):
@@ -131,7 +145,6 @@ def load(
             default_config_files=None if files is None else list(files),
             usage=usage,
         )
-    check(conf)
     return conf
 
 

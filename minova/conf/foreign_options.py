@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,7 +86,7 @@ def files(conf: cfg.ConfigOpts) -> list[Path]:
 def candidates(args: Sequence[str], prog: str) -> list[Path]:
     """Returns the files that a command line names, and those that are read without one."""
     names: dict[str, list[str]] = {"--config-file": [], "--config-dir": []}
-    for word, following in zip(args, [*args[1:], ""], strict=True):
+    for word, following in pairwise([*args, ""]):
         option, is_whole, value = word.partition("=")
         if option in names:
             names[option].append(value if is_whole else following)

@@ -73,14 +73,19 @@ def _text(finding: OptionFinding) -> str:
     return _TEXTS.get(finding.meaning, "used").format(finding.text)
 
 
-def _of_libraries() -> Iterator[tuple[str, str]]:
-    """Yields group and name of their options, older names included."""
+def options_of_libraries() -> Iterator[tuple[str, list[cfg.Opt]]]:
+    """Yields the options that libraries register when they are used, by group."""
     with warnings.catch_warnings(action="ignore"):  # libraries of theirs import eventlet, which says that it is old
         from keystonemiddleware import auth_token  # noqa: PLC0415 - most of a short command's time is imports
         from oslo_messaging import opts as messaging  # noqa: PLC0415 - the same
 
     for group, options in (*auth_token.list_opts(), *messaging.list_opts()):
-        place = getattr(group, "name", group) or DEFAULT
+        yield getattr(group, "name", group) or DEFAULT, options
+
+
+def _of_libraries() -> Iterator[tuple[str, str]]:
+    """Yields group and name of their options, older names included."""
+    for place, options in options_of_libraries():
         for option in options:
             yield place, option.dest
             yield from (

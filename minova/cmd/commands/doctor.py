@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 import msgspec
 from oslo_config import cfg
 
-from minova import conf as configuration
 from minova.cmd.commands import config_check
 from minova.cmd.startup import database, gauges
 from minova.cmd.startup.standalone_folder import is_standalone
@@ -14,6 +13,8 @@ from minova.db.engine import Database
 from minova.health.doctor import broker, guest_secrets, guests, images, machine, networks, services, space, tasks
 from minova.health.doctor import database as of_database
 from minova.health.doctor.findings import Finding, Patient, exit_code, in_both, text_of
+from minova.health.doctor.service_files import ServiceFiles
+from minova.messaging import broker_connection
 
 # Seconds between the two readings of the rows.
 BETWEEN = 1.0
@@ -45,24 +46,36 @@ def run(conf: cfg.ConfigOpts) -> int:
 
 
 def examine(conf: cfg.ConfigOpts, db: Database) -> list[Finding]:
+    services = ServiceFiles(conf, list(config_check.options_of_libraries()))
     findings = list(of_database.check_schema(conf, db))
     if not findings:
-        findings = _rows(conf, db)
+        findings = _rows(services, db)
         queues = list(gauges.queue_names(db, float(conf.service_down_time)))
-        findings += broker.check(conf, queues)
-    # After the broker: its library registers options that name certificates.
-    return [*findings, *machine.check(conf, config_check.findings(configuration.files(conf)), time.time())]
+        findings += broker.check(_with_broker(services), queues)
+    return [*findings, *machine.check(services, config_check.findings(services.files()), time.time())]
 
 
-def _rows(conf: cfg.ConfigOpts, db: Database) -> list[Finding]:
-    first = _read(conf, db)
+def _with_broker(services: ServiceFiles) -> cfg.ConfigOpts:
+    """Returns the configuration of minova-manage, or that of a conductor whose own file alone names the broker."""
+    candidates = [services.of("minova-manage"), services.of("minova-conductor")]
+    return next(filter(broker_connection.is_configured, candidates), candidates[0])
+
+
+def _rows(services: ServiceFiles, db: Database) -> list[Finding]:
+    first = _read(services, db)
     if not first:
         return []
     time.sleep(BETWEEN)
-    return in_both(first, _read(conf, db))
+    return in_both(first, _read(services, db))
 
 
-def _read(conf: cfg.ConfigOpts, db: Database) -> list[Finding]:
+def _read(services: ServiceFiles, db: Database) -> list[Finding]:
     with db.read() as session:
-        patient = Patient(conf=conf, db=db, session=session, now=time.time(), is_standalone=is_standalone(conf))
+        patient = Patient(
+            conf_of=services.of,
+            db=db,
+            session=session,
+            now=time.time(),
+            is_standalone=is_standalone(_with_broker(services)),
+        )
         return [finding for check in CHECKS for finding in check(patient)]

@@ -1,6 +1,6 @@
 """Findings of checks."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -38,10 +38,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 class Patient(msgspec.Struct, frozen=True, kw_only=True):
     """What checks of the database read. `now`: the wall clock of this machine, seconds since the epoch. `is_standalone`: all services
-    are one process.
+    are one process. `conf_of`: the configuration of a service, from the files that it reads on this machine.
     """
 
-    conf: cfg.ConfigOpts
+    conf_of: Callable[[str], cfg.ConfigOpts]
     db: Database
     session: Session
     now: float
@@ -50,6 +50,10 @@ class Patient(msgspec.Struct, frozen=True, kw_only=True):
     def unit(self, binary: str) -> str:
         """Returns the unit of systemd that runs this service."""
         return "minova-standalone" if self.is_standalone else binary
+
+    def conf(self, binary: str) -> cfg.ConfigOpts:
+        """Returns the configuration of the process that is this service here."""
+        return self.conf_of(self.unit(binary))
 
 
 def in_both(first: Iterable[Finding], second: Iterable[Finding]) -> list[Finding]:

@@ -16,7 +16,7 @@ OPTION = "[guest_secrets] key_file"
 
 def check(patient: Patient) -> Iterator[Finding]:
     yield from _of_conductors(patient)
-    file = patient.conf.guest_secrets.key_file
+    file = patient.conf("minova-conductor").guest_secrets.key_file
     try:
         sealing = Sealing.of_file(file)
     except InvalidConfiguration as error:
@@ -35,7 +35,7 @@ def check(patient: Patient) -> Iterator[Finding]:
 
 def _of_conductors(patient: Patient) -> Iterator[Finding]:
     """The conductors that are alive report the IDs of their keys when they start."""
-    keys_by_host = services.guest_keys(patient.session, float(patient.conf.service_down_time))
+    keys_by_host = services.guest_keys(patient.session, float(patient.conf("minova-conductor").service_down_time))
     if len({*keys_by_host.values()}) > 1:
         detail = "; ".join(f"{host}: {keys or 'none'}" for host, keys in keys_by_host.items())
         yield _finding("conductors", "have different keys for secrets of guests", detail)

@@ -14,6 +14,13 @@ from minova.placement.audit.judge import FindingKind
 
 AREA = "guests"
 _STANDS = {PowerState.PAUSED: "stands still", PowerState.CRASHED: "has crashed", PowerState.SHUTDOWN: "is off"}
+_RUNS = "runs though its server is stopped"
+_REASON_SHOWN = "minova server show {uuid}: its fault names the reason and the way out (docs/operators/guests.md)"
+# By problem. Those that are not here have a fault.
+_MENDS = {
+    "is off": "minova server reboot --hard {uuid} starts it",
+    _RUNS: "minova server start {uuid} keeps it; minova server reboot --hard {uuid}, then minova server stop {uuid}, end it",
+}
 # These findings of the audit of Placement are about guests, and are shown with their commands here.
 _OF_GUESTS = frozenset(
     {FindingKind.GUEST_WITHOUT_ROW, FindingKind.NEWER_GUEST, FindingKind.MISPLACED_GUEST, FindingKind.WITHOUT_GUEST}
@@ -25,7 +32,7 @@ def wrong_power(vm_state: VmState, power_state: PowerState) -> str | None:
     if vm_state in SHOULD_RUN:
         return _STANDS.get(power_state)
     if vm_state is VmState.STOPPED and power_state is PowerState.RUNNING:
-        return "runs though its server is stopped"
+        return _RUNS
     return None
 
 
@@ -49,7 +56,7 @@ def _power(patient: Patient) -> Iterator[Finding]:
                 subject=f"the guest of server {uuid}",
                 problem=problem,
                 detail=f"on {host}",
-                mend=f"minova server show {uuid}: its fault names the reason and the way out (docs/operators/guests.md)",
+                mend=_MENDS.get(problem, _REASON_SHOWN).format(uuid=uuid),
             )
 
 
@@ -58,8 +65,9 @@ def _unexpected(patient: Patient) -> Iterator[Finding]:
     for row in patient.session.scalars(query.order_by(UnexpectedGuest.host, UnexpectedGuest.uuid)):
         yield Finding(
             area=AREA,
-            subject=f"{row.uuid} on {row.host}",
-            problem=WHY[DomainVerdict(row.reason)],
+            subject=f"the guest {row.uuid} on {row.host}",
+            problem="is unexpected",
+            detail=WHY[DomainVerdict(row.reason)],
             mend=f"minova-manage unexpected list, then adopt or remove {row.uuid}",
         )
 

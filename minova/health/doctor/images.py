@@ -22,8 +22,9 @@ def check(patient: Patient) -> Iterator[Finding]:
             detail=f"{row.size} bytes",
             mend=f"minova-manage unexpected list, then adopt or remove {row.id}",
         )
-    store = Path(patient.conf.api.images_path)
-    if patient.conf.glance.backend != "glance" and store.is_dir():
+    conf = patient.conf("minova-api")
+    store = Path(conf.api.images_path)
+    if conf.glance.backend != "glance" and store.is_dir():
         yield from _store(patient, store)
 
 

@@ -7,28 +7,42 @@ from pathlib import Path
 from oslo_config import cfg
 
 from minova import certificates, private_files
-from minova import conf as configuration
 from minova.conf import foreign_options
+from minova.conf.foreign_options import Meaning
 from minova.health.certificate_watch import SOON
 from minova.health.doctor.findings import Finding, Severity
+from minova.health.doctor.service_files import ServiceFiles
 
 KEYS = ("ssl_key_file", "keyfile", "key_file")
 
 
-def check(conf: cfg.ConfigOpts, options: Iterable[foreign_options.OptionFinding], now: float) -> Iterator[Finding]:
-    """`options`: what each option in the configuration files does."""
-    yield from _certificates(conf, now)
-    yield from _modes(conf)
+def check(services: ServiceFiles, options: Iterable[foreign_options.OptionFinding], now: float) -> Iterator[Finding]:
+    """`options`: what each option in the configuration files does. Yields each fault once: services share files."""
+    findings = [*services.check(), *_options(options)]
+    for conf in services.distinct():
+        findings += _certificates(conf, now)
+        findings += _keys_and_folders(conf)
+    findings += _modes(services.files())
+    yield from {finding.key: finding for finding in findings}.values()
+
+
+def _options(options: Iterable[foreign_options.OptionFinding]) -> Iterator[Finding]:
     for finding in options:
-        if finding.meaning is foreign_options.Meaning.UNKNOWN:
-            yield Finding(
-                area="options",
-                subject=f"{finding.option} in {finding.file}",
-                problem="is no option that minova reads",
-                detail=f"did you mean {finding.text}?" if finding.text else "",
-                mend=f"correct its name; minova-manage config check {finding.file} shows what each option does",
-                severity=Severity.WARNING,
-            )
+        mend = f"correct its name; minova-manage config check {finding.file} shows what each option does"
+        place = f"{finding.option} in {finding.file}"
+        if finding.meaning is Meaning.UNKNOWN:
+            detail = f"did you mean {finding.text}?" if finding.text else ""
+            yield _of_option(place, "is no option that minova reads", detail, mend)
+        elif finding.meaning is Meaning.OTHER_NAME:
+            yield _of_option(place, "is not read under this name", f"here it is {finding.text}", mend)
+        elif finding.meaning is Meaning.PROTECTS:
+            text = "asks for a protection that minova has not: no service starts with it"
+            mend = "remove it, and protect by other means (docs/operators/configure.md#from-a-novaconf)"
+            yield _of_option(place, text, finding.text, mend, Severity.ERROR)
+
+
+def _of_option(place: str, problem: str, detail: str, mend: str, severity: Severity = Severity.WARNING) -> Finding:
+    return Finding(area="options", subject=place, problem=problem, detail=detail, mend=mend, severity=severity)
 
 
 def _certificates(conf: cfg.ConfigOpts, now: float) -> Iterator[Finding]:
@@ -58,10 +72,13 @@ def _certificates(conf: cfg.ConfigOpts, now: float) -> Iterator[Finding]:
             )
 
 
-def _modes(conf: cfg.ConfigOpts) -> Iterator[Finding]:
-    for file in configuration.files(conf):
+def _modes(files: Iterable[Path]) -> Iterator[Finding]:
+    for file in files:
         if private_files.readable_by_others(file) and private_files.holds_password(file):
             yield _open(file, "can be read by all users, and holds passwords", f"chmod 640 {file}")
+
+
+def _keys_and_folders(conf: cfg.ConfigOpts) -> Iterator[Finding]:
     for option, name in certificates.files(conf, KEYS).items():
         if private_files.readable_by_others(Path(name)):
             yield _open(Path(name), f"can be read by all users, and is a key ({option})", f"chmod 640 {name}")

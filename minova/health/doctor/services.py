@@ -18,18 +18,17 @@ AUDIT_MISSED = 1800.0
 
 
 def check(patient: Patient) -> Iterator[Finding]:
-    down_time = float(patient.conf.service_down_time)
+    down_time = float(patient.conf("minova-conductor").service_down_time)
     rows = services(patient.session, down_time, patient.db).rows
     readings = {
         (service.host, service.binary): service for service in service_readings(patient.session, patient.db, down_time)
     }
-    for row in rows:
-        reading = readings.get((row.host, row.binary))
-        if reading is not None:
-            yield from _of_service(row, reading, patient.unit(row.binary))
-    living = {service.binary for service in readings.values() if service.state != "down"}
+    read_twice = [(row, readings[row.host, row.binary]) for row in rows if (row.host, row.binary) in readings]
+    for row, reading in read_twice:
+        yield from _of_service(row, reading, patient.unit(row.binary))
+    running = {row.binary for row, reading in read_twice if _runs(row, reading, down_time)}
     for binary in NEEDED:
-        if binary not in living:
+        if binary not in running:
             yield Finding(
                 area=AREA,
                 subject=binary,
@@ -37,6 +36,12 @@ def check(patient: Patient) -> Iterator[Finding]:
                 mend=f"systemctl start {patient.unit(binary)}, on its host",
             )
     yield from _audits(patient, {service.host for service in readings.values() if service.state == "up"})
+
+
+def _runs(row: ServiceRow, reading: ServiceReading, down_time: float) -> bool:
+    """Whether it reports. One that may get no work, because it was forced down or its hypervisor does not answer, runs."""
+    reports = reading.age is not None and reading.age <= down_time and row.down_reason != STOPPED
+    return reports or reading.state == "in_doubt"
 
 
 def _of_service(row: ServiceRow, reading: ServiceReading, unit: str) -> Iterator[Finding]:
@@ -94,7 +99,7 @@ def _of_service(row: ServiceRow, reading: ServiceReading, unit: str) -> Iterator
 
 
 def _audits(patient: Patient, living: set[str]) -> Iterator[Finding]:
-    if patient.conf.update_resources_interval < 0:
+    if patient.conf("minova-compute").update_resources_interval < 0:
         return
     now = datetime.fromtimestamp(patient.now, UTC).replace(tzinfo=None)
     query = (

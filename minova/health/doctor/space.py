@@ -14,7 +14,12 @@ FREE_SHARE = 0.05
 
 
 def check(patient: Patient) -> Iterator[Finding]:
-    for name, folder in storages.folders(patient.conf, "minova-standalone").items():
+    folders = {
+        (name, folder): None
+        for binary in sorted({binary for binaries in storages.KEPT.values() for binary in binaries})
+        for name, folder in storages.folders(patient.conf(binary), binary).items()
+    }
+    for name, folder in folders:
         try:
             size, free = storages.space(folder)
         except OSError:  # this machine has no such folder

@@ -48,8 +48,9 @@ def _without_worker(patient: Patient) -> Iterator[Finding]:
     for worker, count in patient.session.execute(query):
         yield Finding(
             area=AREA,
-            subject=f"{count} tasks of worker {worker}",
+            subject=f"tasks of worker {worker}",
             problem="have no living conductor",
+            detail=f"{count} of them",
             mend=f"systemctl start {patient.unit('minova-conductor')}: it takes them over",
         )
 

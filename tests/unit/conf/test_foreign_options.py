@@ -388,6 +388,14 @@ def test_bug_files_that_cannot_be_read_were_tracebacks(
         assert str(path) in str(raised.value)
 
 
+def test_bug_service_without_arguments_failed_with_a_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So units start services: the files that cannot be read were looked for in an empty command line."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "minova-metadata.conf").write_text("no option\n")
+    with pytest.raises(errors.InvalidConfiguration, match=f"{tmp_path}/minova-metadata.conf.*assignment: 'no option'"):
+        configuration.load([], "minova-metadata")
+
+
 def test_bug_wsgi_application_ignored_options_that_protect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "minova.conf"
     file.write_text("[wsgi]\nssl_ca_file = /etc/ca.pem\n")
