@@ -88,7 +88,7 @@ class SimulatedCloud:
         result.update(chain=[], selected=[], weights={}, order=[], consumed=None)
         run = ChainRun(self._table, self._rules)
         try:
-            rows = run.candidates(spec).nonzero()[0]
+            rows = np.flatnonzero(run.candidates(spec))
             result["selected"] = self._hosts(rows)
             result["weights"], total = self._weights(rows, spec)
         except Exception as error:  # noqa: BLE001  - whatever a filter or weigher raises is the answer

@@ -56,7 +56,9 @@ def chosen(room: Room, text: str, sample: int | None, seed: int) -> list[Mutant]
     if sample is not None and sample < len(mutants):
         mutants = sorted(random.Random(seed).sample(mutants, sample))
     known_equivalents = equivalents.read()
-    return [mutant for mutant in mutants if mutant.key not in known_equivalents]
+    return [
+        mutant for mutant in mutants if mutant.key not in known_equivalents and not equivalents.is_check_of_zip(mutant)
+    ]
 
 
 def reaches_aim(name: str, mutants: Sequence[Mutant], results: Results, deadline: float) -> bool:

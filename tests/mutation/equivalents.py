@@ -23,6 +23,11 @@ def _entries() -> Iterator[tuple[Key, str]]:
             yield (path, kind, text, int(nth)), reason
 
 
+def is_check_of_zip(mutant: Mutant) -> bool:
+    """Whether the change is of `strict=True`, which only checks the program itself."""
+    return mutant.kind == "ReplaceTrueWithFalse" and mutant.text.count("True") == mutant.text.count("strict=True")
+
+
 def line_of(mutant: Mutant) -> str:
     """As it stands in the file, without the reason."""
     return SEPARATOR.join((mutant.path, mutant.kind, str(mutant.nth), mutant.text))

@@ -52,7 +52,7 @@ def capacity_of(table: WhatIfTable, spec: RequestSpec, rules: Rules, limit: int)
         run = ChainRun(table, rules)
         passed = run.candidates(request) & going
         _record_stops(stops, run.steps, going & ~passed)
-        going, rows = passed, passed.nonzero()[0]
+        going, rows = passed, np.flatnonzero(passed)
         if number == limit or not len(rows):
             break
         uuid = f"{number}th on each host"
@@ -74,7 +74,7 @@ def capacity_of(table: WhatIfTable, spec: RequestSpec, rules: Rules, limit: int)
 def _record_stops(stops: dict[int, Stop], steps: Sequence[Step], lost: Mask) -> None:
     """Records why the hosts `lost` take no more. Must be called before the table changes."""
     for step in steps:
-        rows = (lost & step.before & ~step.after).nonzero()[0]
+        rows = np.flatnonzero(lost & step.before & ~step.after)
         if len(rows):
             texts = zip(rows.tolist(), step.verdict.reasons(rows), step.verdict.kinds_of(rows), strict=True)
             stops.update({row: Stop(step.name, reason, kind) for row, reason, kind in texts})

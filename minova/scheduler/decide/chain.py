@@ -77,7 +77,7 @@ class ChainRun:
             remaining = self._add_step(name, remaining, verdict)
         if skips_filters(spec):
             return self._apply_filters((), remaining, spec, index)
-        page, rows = rules.max_placement_results, remaining.nonzero()[0]
+        page, rows = rules.max_placement_results, np.flatnonzero(remaining)
         if not 0 < page < len(rows) or UNPAGED_HINTS.intersection(spec.scheduler_hints):
             return self._apply_filters(rules.filters, remaining, spec, index)
         # The first page as in Nova. If no host of it passes, judge all other candidates at once and keep the hosts of

@@ -64,7 +64,7 @@ def decide(
     if spec.kept is not None and kept_at is not None:
         table.count_kept(kept_at, spec.kept, -1)
     for index, uuid in enumerate(instance_uuids):
-        rows = run.candidates(of_group, index).nonzero()[0]
+        rows = np.flatnonzero(run.candidates(of_group, index))
         if not len(rows):
             steps, weighed = filter_steps(table, run.steps, LOST_WHEN_NOT), ()
             break
@@ -131,14 +131,14 @@ def best_first(total: Floats, limit: int) -> Rows:
     if len(total) <= limit:
         return np.argsort(-total, kind="stable")
     threshold = np.partition(total, len(total) - limit)[len(total) - limit]
-    above = (total > threshold).nonzero()[0]
-    equal = (total == threshold).nonzero()[0][: limit - len(above)]
+    above = np.flatnonzero(total > threshold)
+    equal = np.flatnonzero(total == threshold)[: limit - len(above)]
     return np.concatenate([above[np.argsort(-total[above], kind="stable")], equal])
 
 
 def _choose(rows: Rows, best: Rows, total: Floats, rules: Rules) -> Choice:
     if rules.shuffle_best_same_weighed_hosts:
-        best = _shuffled(best, (total == total[best[0]]).nonzero()[0], rules)
+        best = _shuffled(best, np.flatnonzero(total == total[best[0]]), rules)
     order = [int(rows[i]) for i in best]
     size = min(rules.host_subset_size, len(order))
     row = order.pop(rules.draw(size) if size > 1 else 0)

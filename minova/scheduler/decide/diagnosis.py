@@ -51,7 +51,7 @@ def _merged(earlier: FilterStep, other: FilterStep) -> FilterStep:
 
 
 def _lost_hosts(table: HostTable, step: Step, mask: Mask, limit: int) -> tuple[LostHost, ...]:
-    rows = mask.nonzero()[0][:limit]
+    rows = np.flatnonzero(mask)[:limit]
     if not len(rows):
         return ()
     records = [table.records[row] for row in rows.tolist()]

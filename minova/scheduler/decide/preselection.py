@@ -156,7 +156,7 @@ def _mask_by_values(table: HostTable, names: Sequence[str], refusal: Callable[..
     for column in columns:
         keys, size = keys * len(column.values) + column.ids, size * len(column.values)
     if size <= 2 * len(table):
-        numbers = combinations = np.bincount(keys, minlength=size).nonzero()[0]
+        numbers = combinations = np.flatnonzero(np.bincount(keys, minlength=size))
     else:
         combinations, keys = np.unique(keys, return_inverse=True)
         numbers, size = np.arange(len(combinations)), len(combinations)
@@ -274,14 +274,14 @@ def _ignored(table: HostTable, names: Iterable[str], log: Log | None) -> Presele
 def _forced_hosts(table: HostTable, names: Iterable[str], log: Log | None) -> PreselectionStep:
     """Compares names case-insensitively, as in Nova."""
     passed = _hosts_named(table, names)
-    _log_forced(log, "host", names, [table.records[row].host for row in passed.nonzero()[0].tolist()])
+    _log_forced(log, "host", names, [table.records[row].host for row in np.flatnonzero(passed).tolist()])
     return PreselectionStep("force_hosts", _one_reason(passed, f"not one of the forced hosts {', '.join(names)}"))
 
 
 def _forced_nodes(table: HostTable, names: Iterable[str], log: Log | None) -> PreselectionStep:
     forced = frozenset(names)
     passed = np.fromiter((record.node in forced for record in table.records), bool, len(table))
-    _log_forced(log, "node", names, [table.records[row].node for row in passed.nonzero()[0].tolist()])
+    _log_forced(log, "node", names, [table.records[row].node for row in np.flatnonzero(passed).tolist()])
     return PreselectionStep("force_nodes", _one_reason(passed, f"not one of the forced nodes {', '.join(names)}"))
 
 

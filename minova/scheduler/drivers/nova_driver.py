@@ -136,7 +136,7 @@ class NovaDriver(Driver):
         table.begin()
         rules = with_group_filters(self._rules._replace(filters=()), request.spec, self._conf)
         run = ChainRun(table, rules)
-        rows = run.candidates(request.spec).nonzero()[0].tolist()
+        rows = np.flatnonzero(run.candidates(request.spec)).tolist()
         # The driver changes the table, so the record is made before. It is not known yet whether the driver finds
         # hosts.
         steps = filter_steps(table, run.steps, LOST_WHEN_NOT)

@@ -146,7 +146,7 @@ class ClassFilter(Filter):
                 return {i: self.verdict(value, spec) for i, value in enumerate(values)}
             except Exception:  # noqa: BLE001  - raised again below if a row that is left has the value
                 pass
-        present = np.bincount(ids[left], minlength=len(values)).nonzero()[0].tolist()
+        present = np.flatnonzero(np.bincount(ids[left], minlength=len(values))).tolist()
         return {i: self.verdict(values[i], spec) for i in present}
 
     def refusal_reason(self, host: HostState, spec: RequestSpec) -> str | None:
@@ -193,7 +193,7 @@ class PerHostFilter(Filter):
         return bool(self._lifted.run_filter_for_index(index))
 
     def filter_table(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
-        states = [hosts.host(row).nova() for row in left.nonzero()[0].tolist()]
+        states = [hosts.host(row).nova() for row in np.flatnonzero(left).tolist()]
         before = [dict(state.limits) for state in states]
         passed = np.zeros(len(hosts), bool)
         passed[[state.row for state in self._passing(states, spec)]] = True

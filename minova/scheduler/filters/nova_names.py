@@ -5,6 +5,7 @@ from collections import UserDict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 from netaddr import IPAddress
 
 from minova.objects.requests.request_spec import RequestSpec
@@ -109,7 +110,7 @@ class EquivalentHostsFilter(Filter):
         names = self.reads(spec)
         if names is None:
             return all_of([], len(hosts))
-        rows = left.nonzero()[0]
+        rows = np.flatnonzero(left)
         reasons: dict[Any, str | None] = {}
         passed, why = left.copy(), {}
         for row, key in zip(rows.tolist(), _equivalence_keys(hosts, rows, sorted(set(names))), strict=True):

@@ -49,7 +49,7 @@ class NUMATopologyFilter(Filter):
     def _look_closely(self, hosts: HostTable, passed: Mask, spec: RequestSpec) -> None:
         fits: dict[Any, bool] = {}
         alike = [hosts.class_column(name).ids for name in ("numa_topology", "pci_pools")]
-        for row in passed.nonzero()[0].tolist():
+        for row in np.flatnonzero(passed).tolist():
             host = hosts.host(row)
             key = (alike[0][row], alike[1][row], limits_of(host))
             if key not in fits:

@@ -59,7 +59,7 @@ class NumaColumns:
                 **{name: array[cell, row].item() for name, array in self._numbers.items()},
                 pages={size: array[cell, row].item() for size, array in self._pages.items() if array[cell, row] >= 0},
             )
-            for cell in self.exists[:, row].nonzero()[0].tolist()
+            for cell in np.flatnonzero(self.exists[:, row]).tolist()
         )
 
     def write_each(self, rows: NDArray[np.int64], topology: NUMATopology | None) -> None:

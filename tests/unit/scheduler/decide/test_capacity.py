@@ -16,7 +16,7 @@ from minova.scheduler.decide.what_if_table import WhatIfTable
 from minova.scheduler.extensions import load_filters
 from minova.scheduler.hosts.consumption import after_instance
 from minova.scheduler.hosts.numa_equivalence import equivalence_key
-from minova.scheduler.hosts.record import HostRecord
+from minova.scheduler.hosts.record import HostRecord, ServiceFacts
 from tests.unit.hardware import guests
 from tests.unit.scheduler.hosts import inventory, record, record_lists, spec_of, specs, table_of, zone
 from tests.unit.scheduler.requests import options
@@ -157,6 +157,53 @@ def test_nodes_of_one_host_share_what_its_group_may_have_there(policy: str, most
     group = InstanceGroup(uuid="g", policy=policy, max_server_per_host=most)
     capacity = capacity_of(WhatIfTable(table), spec_of(instance_group=group), RULES, 100)
     assert (capacity.total, capacity.one_host) == (total, policy == AFFINITY)
+
+
+def test_a_group_counts_the_members_that_it_has() -> None:
+    group = InstanceGroup(uuid="g", policy=ANTI_AFFINITY, members=("a", "b", "c"), max_server_per_host=3)
+    table = table_of(record(1, instances=("a", "b")), record(2, instances=("c",)), record(3))
+    capacity = capacity_of(WhatIfTable(table), spec_of(instance_group=group), RULES, 100)
+    assert by_host(capacity) == {"host1": 1, "host2": 2, "host3": 3}
+
+
+def test_nodes_of_one_host_share_what_its_members_leave() -> None:
+    nodes = [record(1, host="a", instances=("x",)), record(2, host="a"), record(3, host="b", instances=("y",))]
+    group = InstanceGroup(uuid="g", policy=ANTI_AFFINITY, members=("x", "y"), max_server_per_host=3)
+    table = WhatIfTable(table_of(*nodes, share_instances=True))
+    assert capacity_of(table, spec_of(instance_group=group), RULES, 100).total == 2 + 2
+
+
+def test_a_host_keeps_the_reason_for_which_it_took_no_more() -> None:
+    records = [record(1, inventories={"VCPU": inventory(1)}), record(2, inventories={"VCPU": inventory(2)}), record(3)]
+    records[2] = msgspec.structs.replace(records[2], service=ServiceFacts(disabled=True))
+    capacity = capacity_of(WhatIfTable(table_of(*records)), spec_of(memory_mb=0, root_gb=0), PLAIN, 100)
+    assert [(host.host, host.count, host.step, host.reason) for host in capacity.hosts] == [
+        ("host2", 2, "placement", "free VCPU 0 < requested 1 (capacity 2, used 2)"),
+        ("host1", 1, "placement", "free VCPU 0 < requested 1 (capacity 1, used 1)"),
+        ("host3", 0, "ComputeFilter", "service disabled: no reason given"),
+    ]
+    assert [(stop.step, stop.what, stop.hosts, stop.full) for stop in capacity.stopped] == [
+        ("placement", "free VCPU", 2, 2),
+        ("ComputeFilter", "service disabled: no reason given", 1, 0),
+    ]
+
+
+@pytest.mark.parametrize(("limit", "complete"), [(2, True), (1, False), (0, False)])
+def test_a_count_is_complete_once_the_next_was_refused_everywhere(limit: int, complete: bool) -> None:
+    capacity = capacity_of(WhatIfTable(table_of(record(1))), spec_of(memory_mb=16384), PLAIN, limit)
+    assert (capacity.total, capacity.complete) == (limit, complete)
+
+
+def test_nodes_of_a_host_take_what_is_left_of_its_share_in_their_order() -> None:
+    nodes = [msgspec.structs.replace(record(number), host="a") for number in (1, 2, 3)]
+    small = {"VCPU": inventory(2), "MEMORY_MB": inventory(32768), "DISK_GB": inventory(500)}
+    nodes[0] = msgspec.structs.replace(nodes[0], inventories=small)
+    group = InstanceGroup(uuid="g", policy=ANTI_AFFINITY, max_server_per_host=3)
+    capacity = capacity_of(
+        WhatIfTable(table_of(*nodes, share_instances=True)), spec_of(instance_group=group), RULES, 100
+    )
+    assert {host.node: host.count for host in capacity.hosts} == {"node1": 2, "node2": 1, "node3": 0}
+    assert capacity.total == 3
 
 
 def test_only_hosts_of_the_zone() -> None:

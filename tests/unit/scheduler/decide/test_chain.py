@@ -118,6 +118,69 @@ def test_a_filter_may_be_asked_once_for_all_instances_of_a_request(made: type[As
     assert host_filter.hosts == ["host1", "host2"] * times
 
 
+def test_a_host_that_was_refused_for_the_first_instance_stays_so() -> None:
+    table = table_of(record(1, inventories={**ROOMY, "MEMORY_MB": inventory(2048)}), record(2, inventories=ROOMY))
+    decision = decide(table, spec_of(), uuids(2), 0, rules(AskedOnce()))
+    assert decision.found == 1
+    assert {lost.host: lost.reason for lost in decision.steps[-1].lost} == {
+        "host2": "AskedOnce refused it for the first instance"
+    }
+
+
+def test_a_host_that_comes_later_is_judged_once_too() -> None:
+    """Each of these instances needs the next page."""
+    small = {**ROOMY, "MEMORY_MB": inventory(2048)}
+    table = table_of(*(record(number, inventories=small) for number in (1, 2, 3, 4)))
+    host_filter = AskedOnce()
+    decision = decide(table, spec_of(), uuids(3), 0, rules(host_filter, max_placement_results=1))
+    assert chosen(decision) == ["host1", "host3", "host4"]
+    assert host_filter.hosts == ["host1", "host2", "host3", "host4"]
+
+
+class Noting(BaseHostFilter):
+    """Notes what stands in the limits of a host when it is asked about it."""
+
+    def __init__(self) -> None:
+        self.limits: list[dict[str, Any]] = []
+
+    def host_passes(self, host_state: Any, spec_obj: Any) -> bool:
+        self.limits.append(dict(host_state.limits))
+        host_state.limits["memory_mb"] = 1.0
+        return True
+
+
+def test_what_a_filter_wrote_on_a_host_ends_with_the_request() -> None:
+    table, noting = table_of(record(1)), Noting()
+    for _ in range(2):
+        decide(table, spec_of(), uuids(2), 0, rules(noting))
+    assert noting.limits == [{}, {"memory_mb": 1.0}] * 2
+
+
+class NotForTheSecond(ComputeFilter):
+    """Refuses all but the first host, and counts how often it runs."""
+
+    run_filter_once_per_request = True
+
+    def __init__(self, conf: Any) -> None:
+        super().__init__(conf)
+        self.runs = 0
+
+    def runs_for(self, index: int) -> bool:
+        return index != 1
+
+    def filter_table(self, hosts: Any, left: Any, spec: Any) -> Any:
+        self.runs += 1
+        return super().filter_table(hosts, left, spec)
+
+
+@pytest.mark.parametrize(("instances", "runs"), [(1, 1), (2, 1), (3, 2), (4, 3)])
+def test_the_verdict_is_kept_for_an_instance_for_which_the_filter_does_not_run(instances: int, runs: int) -> None:
+    chain = rules()._replace(filters=[not_for_second := NotForTheSecond(OPTIONS)])
+    decision = decide(table_of(record(1), record(2, service=DOWN)), spec_of(), uuids(instances), 0, chain)
+    assert chosen(decision) == ["host1"] * instances
+    assert not_for_second.runs == runs
+
+
 def test_a_rebuild_asks_only_filters_that_mind_it() -> None:
     table, spec = down_but(), spec_of(scheduler_hints={"_nova_check_type": ["rebuild"]})
     assert decide(table, spec, uuids(1), 0, rules(ComputeFilter)).error is None
@@ -203,6 +266,21 @@ def test_a_requested_cell_leaves_out_the_hosts_of_others(one_cell: bool, may_lea
 
 
 # -- the next instance of the same request -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("destination", "found"),
+    [
+        (Destination(host="host3"), ["host3"]),
+        (Destination(host="host3", node="node2"), []),
+        (Destination(cell="cell"), ["host2"]),
+    ],
+)
+def test_a_destination_names_a_host_or_none(destination: Destination, found: list[str]) -> None:
+    table = table_of(record(1, service=DOWN), record(2), record(3))
+    decision = decide(table, spec_of(requested_destination=destination), uuids(1), 0, rules(ComputeFilter))
+    assert chosen(decision) == found
+    assert ("requested_destination" in counts(decision)) == (destination.host is not None)
 
 
 def test_anti_affinity_holds_within_a_request() -> None:

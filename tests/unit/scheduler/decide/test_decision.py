@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from minova import errors
 from minova.objects.requests.diagnosis import Diagnosis
+from minova.objects.requests.request_spec import KeptResources
 from minova.scheduler.decide.chain import Rules
 from minova.scheduler.decide.decision import Decision, decide
 from minova.scheduler.filters import BaseHostFilter, Filter, PerHostFilter
@@ -152,6 +154,14 @@ def test_the_choice_is_drawn_from_the_best_of_the_subset() -> None:
     assert counts == [2]
 
 
+def test_nothing_is_drawn_from_one() -> None:
+    def draw(n: int) -> int:
+        raise AssertionError(n)
+
+    assert decide(three(), spec_of(), uuids(2), 2, rules(draw=draw)).found == 2
+    assert decide(table_of(record(1)), spec_of(), uuids(1), 2, rules(host_subset_size=3, draw=draw)).found == 1
+
+
 def test_equals_may_be_shuffled() -> None:
     table = table_of(record(1), record(2), record(3, memory_mb_used=1))
     decision = decide(table, spec_of(), uuids(1), 2, rules(shuffle_best_same_weighed_hosts=True, draw=lambda n: n - 1))
@@ -195,6 +205,114 @@ def test_log_lines_are_novas() -> None:
         f"Weighed [WeighedHost [host: {shown}, weight: 0.0]]",
         f"Selected host: {shown}",
     ]
+
+
+class AlsoOnRebuild(RamFilter):
+    RUN_ON_REBUILD = True
+
+
+def test_a_rebuild_has_the_limits_of_the_filters_that_it_asks() -> None:
+    spec = spec_of(scheduler_hints={"_nova_check_type": ["rebuild"]})
+    chain = rules(filters=[ComputeFilter(CONF), AlsoOnRebuild(CONF)])
+    assert decide(three(), spec, uuids(1), 0, chain).selections[0][0].limits.memory_mb == 32768.0
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_ten_of_the_best_are_recorded(first: int) -> None:
+    table = table_of(*(record(number, memory_mb_used=number) for number in range(12)))
+    decision = decide(table, spec_of(), uuids(1 + first), 0, rules())
+    assert [weighed.host for weighed in decision.weighed] == [f"host{number}" for number in range(10)]
+
+
+def test_as_many_are_looked_at_as_subset_and_alternates_need() -> None:
+    table = table_of(*(record(number, memory_mb_used=number) for number in range(16)))
+    decision = decide(table, spec_of(), uuids(1), 11, rules(host_subset_size=3, draw=lambda n: n - 1))
+    assert chosen(decision) == [["host2", "host0", "host1", *(f"host{number}" for number in range(3, 12))]]
+
+
+def test_a_request_ends_with_the_first_instance_that_finds_no_host() -> None:
+    lines: list[str] = []
+    decision = decide(three(), spec_of(memory_mb=16384), uuids(9), 0, rules(log_debug=lines.append))
+    assert decision.found == 4
+    assert [line for line in lines if line.startswith("Starting")][3:] == [
+        "Starting with 1 host(s)",
+        "Starting with 0 host(s)",
+    ]
+    assert decision.weighed == ()
+    assert (decision.hosts, decision.steps[0].before) == (3, 3)
+
+
+# -- what a resized server keeps ---------------------------------------------------------------------------------------
+
+KEPT = KeptResources(
+    host="host1",
+    node="node1",
+    resources={"VCPU": 1, "MEMORY_MB": 8192, "DISK_GB": 10},
+    vcpus=1,
+    memory_mb=8192,
+    disk_gb=10,
+)
+
+
+def resized(memory_mb: int, **kept: Any) -> Any:
+    return spec_of(memory_mb=memory_mb, kept=msgspec.structs.replace(KEPT, **kept))
+
+
+def nearly_full() -> Any:
+    """8192 MB are free on host 1, and none on host 2."""
+    return table_of(record(1, memory_mb_used=24576), record(2, memory_mb_used=32768))
+
+
+@pytest.mark.parametrize(
+    ("sentence", "memory_mb", "kept", "error"),
+    [
+        ("what it has counts once where it stays", 16384, {}, None),
+        ("but no more than that", 16385, {}, "No host is left for it."),
+        ("it keeps it on another host", 16384, {"host": "host2", "node": "node2"}, None),
+        ("the node is not there any more", 8193, {"node": "gone"}, "No host is left for it."),
+        ("nor is the host", 8193, {"host": "gone"}, "No host is left for it."),
+        ("a name of a host is as it is written", 8193, {"host": "HOST1"}, "No host is left for it."),
+    ],
+)
+def test_what_a_server_keeps_is_free_for_it(sentence: str, memory_mb: int, kept: dict[str, str], error: str) -> None:
+    table = table_of(record(1, memory_mb_used=24576), record(2, memory_mb_used=24576))
+    assert decide(table, resized(memory_mb, **kept), uuids(1), 0, rules()).error == error, sentence
+
+
+def test_where_it_stays_only_what_it_needs_beyond_is_claimed() -> None:
+    decision = decide(nearly_full(), resized(10240), uuids(1), 0, rules())
+    (selection,) = decision.selections[0]
+    # As many VCPU, as much disk, and 2048 MB more than it keeps.
+    assert selection.allocation == {"MEMORY_MB": 2048}
+    more = decide(nearly_full(), resized(10240, resources={"MEMORY_MB": 8192}), uuids(1), 0, rules())
+    assert more.selections[0][0].allocation == {"VCPU": 1, "MEMORY_MB": 2048, "DISK_GB": 10}
+
+
+def test_where_it_goes_all_of_it_is_claimed() -> None:
+    table = table_of(record(1, memory_mb_used=30000), record(2))
+    selections = decide(table, resized(8193), uuids(1), 1, rules()).selections[0]
+    assert [(selection.host, selection.allocation["MEMORY_MB"]) for selection in selections] == [
+        ("host2", 8193),
+        ("host1", 1),
+    ]
+
+
+def test_a_node_of_the_same_host_is_another_place() -> None:
+    table = table_of(record(1, memory_mb_used=32768), record(2, host="host1"))
+    (selection,) = decide(table, resized(8193), uuids(1), 0, rules()).selections[0]
+    assert (selection.node, selection.allocation["MEMORY_MB"]) == ("node2", 8193)
+
+
+def test_after_the_decision_the_host_has_what_the_server_keeps_or_what_it_takes() -> None:
+    table = table_of(record(1, memory_mb_used=24576), record(2))
+    decide(table, resized(8193), uuids(1), 0, rules())
+    assert [table.value(row, "memory_mb_used") for row in range(2)] == [24576, 8193]
+    stays = nearly_full()
+    decide(stays, resized(10240), uuids(1), 0, rules())
+    assert [stays.value(row, "memory_mb_used") for row in range(2)] == [24576 - 8192 + 10240, 32768]
+    refused = nearly_full()
+    assert decide(refused, resized(99999), uuids(1), 0, rules()).error is not None
+    assert [refused.value(row, "memory_mb_used") for row in range(2)] == [24576, 32768]
 
 
 class Broken(BaseHostFilter):

@@ -185,7 +185,7 @@ def test_a_table_changed_bit_by_bit_is_the_table_built_at_once(records: list[Hos
 def test_the_best_first_are_those_of_a_stable_sort(totals: list[float], most: int) -> None:
     best_rows = list(best_first(np.array(totals), most))
     whole = sorted(range(len(totals)), key=lambda i: -totals[i])
-    assert best_rows[:most] == whole[:most]
+    assert best_rows == whole[:most]
 
 
 def comparable(table: Any) -> list[Any]:

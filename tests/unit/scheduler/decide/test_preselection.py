@@ -3,13 +3,14 @@
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from minova.objects.network.physical_networks import trait_of
 from minova.objects.requests.request_spec import PlacementFilter, RequestSpec
-from minova.scheduler.decide.preselection import placement_verdict, resources_at
+from minova.scheduler.decide.preselection import placement_verdict, resources_at, resources_of_rows
 from minova.scheduler.hosts.record import AggregateFacts
 from tests.unit.scheduler.hosts import inventory, record, table_of
 from tests.unit.scheduler.hosts import spec_of as plain
@@ -77,6 +78,63 @@ def test_a_second_choice(sentence: str, inventories: dict[str, Any], takes: dict
         assert resources_at(table.host(0), spec) == takes
     else:
         assert verdict.reason(0).count("as second choice") == 1
+
+
+def test_why_a_second_choice_does_not_help_is_said_once_where_it_is_the_same() -> None:
+    spec = msgspec.structs.replace(
+        spec_with(resources={"PCPU": 2, "MEMORY_MB": 9}),
+        fallback=PlacementFilter(resources={"VCPU": 2, "MEMORY_MB": 9}),
+    )
+    table = table_of(
+        record(1, inventories={**ROOMS, "PCPU": inventory(9), "MEMORY_MB": inventory(8)}),
+        record(2, inventories={"MEMORY_MB": inventory(9)}),
+        record(3, inventories={**ROOMS}),
+    )
+    verdict = placement_verdict(table, spec)
+    assert verdict.passed.tolist() == [False, False, True]
+    rows = np.array([0, 1])
+    memory = "free MEMORY_MB 8 < requested 9 (capacity 8, used 0); max_unit of MEMORY_MB 8 < requested 9"
+    cpus = "free {0} 0 < requested 2 (capacity 0, used 0); max_unit of {0} 0 < requested 2"
+    assert verdict.reasons(rows) == [
+        memory,
+        f"{cpus.format('PCPU')}; and as second choice: {cpus.format('VCPU')}",
+    ]
+    assert verdict.kinds_of(rows) == [
+        "free MEMORY_MB, max_unit of MEMORY_MB",
+        "free PCPU, max_unit of PCPU, and as second choice: free VCPU, max_unit of VCPU",
+    ]
+    assert verdict.tally(np.array([True, True, False])).keys() >= {"not enough free MEMORY_MB"}
+
+
+def test_rows_take_what_they_were_chosen_for() -> None:
+    spec = msgspec.structs.replace(spec_with(resources={"PCPU": 2}), fallback=PlacementFilter(resources={"VCPU": 2}))
+    table = table_of(record(1), record(2, inventories={**ROOMS, "PCPU": inventory(9)}), record(3))
+    shares = resources_of_rows(table, np.array([0, 1, 2]), spec)
+    assert [(rows.tolist(), resources) for rows, resources in shares] == [([1], {"PCPU": 2}), ([0, 2], {"VCPU": 2})]
+    ((rows, resources),) = resources_of_rows(table, np.array([0, 2]), plain(memory_mb=5, root_gb=0))
+    assert (rows.tolist(), resources) == ([0, 2], {"VCPU": 1, "MEMORY_MB": 5})
+
+
+def test_a_fallback_without_resources_asks_for_those_of_the_request() -> None:
+    first = PlacementFilter(required_traits=("A",))
+    spec = msgspec.structs.replace(plain(memory_mb=9), placement=first, fallback=PlacementFilter())
+    table = table_of(record(1), record(2, inventories={**ROOMS, "MEMORY_MB": inventory(8)}))
+    assert placement_verdict(table, spec).passed.tolist() == [True, False]
+    assert resources_at(table.host(0), spec) == spec.resources
+
+
+def test_each_property_that_hosts_lack_is_counted_without_their_names() -> None:
+    table = table_of(record(1, traits=frozenset("A")), record(2), record(3, inventories={}))
+    spec = spec_with(required_traits=("A",), segments=("dc1",), member_of=(("x",),))
+    tally = placement_verdict(table, spec).tally(np.array([True, True, False]))
+    assert tally == {"no bridge of its network": 2, "traits not as asked for": 1, "aggregates not as asked for": 2}
+    verdict = placement_verdict(table, spec)
+    assert verdict.kinds_of(np.array([1])) == [
+        "no bridge for physical network dc1, without the required traits A, in none of the required aggregates x"
+    ]
+    assert verdict.reason(1) == (
+        "no bridge for physical network dc1; without the required traits A; in none of the required aggregates x"
+    )
 
 
 names = st.frozensets(st.sampled_from("abcdef"))
