@@ -48,8 +48,9 @@ def lost_and_restored(machine: Machine, minova: Minova, database: str, first_of_
 
     def listed() -> str:
         """What `recovery` lists when all hosts and image stores have reported."""
-        done = machine.run(f"sudo -u minova {look}")
-        return done.stdout if second in done.stdout and "No report yet" not in done.stdout else ""
+        shown = machine.run(f"sudo -u minova {look}").stdout
+        is_complete = "has been in safe mode" in shown and "No report yet" not in shown
+        return shown if is_complete and second in shown else ""
 
     shown = wait_for("the report", listed, 300)
     assert first not in shown

@@ -1,7 +1,9 @@
 """The C library's allocator, in processes of their own: its settings cannot be taken back."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -47,3 +49,56 @@ def test_threads_share_one_arena() -> None:
 
 def test_the_c_library_can_be_asked_to_keep_memory() -> None:
     assert keep_memory() in (True, False)
+
+
+# Bytes that count as used after all threads have freed what they had.
+FREED_BY_THREADS = """
+import ctypes, sys, threading
+from minova.malloc import use_one_arena
+libc = ctypes.CDLL(None)
+if not hasattr(libc, "mallinfo2"):
+    print("none")
+    sys.exit()
+class Info(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_size_t) for name in
+        ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")]
+libc.mallinfo2.restype = Info
+use_one_arena()
+freed, end = threading.Barrier(41), threading.Event()
+def work():
+    kept = [bytes(size) for size in range(600, 1000, 16) for _ in range(7)]
+    del kept
+    freed.wait()
+    end.wait()
+before = libc.mallinfo2().uordblks
+for _ in range(40):
+    threading.Thread(target=work).start()
+freed.wait()
+print(libc.mallinfo2().uordblks - before)
+end.set()
+"""
+UNITS = Path(__file__).parents[2] / "etc/systemd"
+SERVICES = sorted({each.stem for each in UNITS.glob("*.service")} - {"minova-network-helper"})
+
+
+def kept_by_threads(variables: dict[str, str]) -> int:
+    done = subprocess.run(
+        [sys.executable, "-c", FREED_BY_THREADS],
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    if done.stdout == "none\n":
+        pytest.skip("this C library has no mallinfo2")
+    return int(done.stdout)
+
+
+def test_bug_each_thread_of_a_unit_kept_freed_memory() -> None:
+    """minova-standalone with 140 threads grew for an hour of creates and deletes until all were full."""
+    lines = [(UNITS / f"{service}.service").read_text().splitlines() for service in SERVICES]
+    environments = {next(line for line in of_unit if line.startswith("Environment=")) for of_unit in lines}
+    (environment,) = environments
+    name, _, value = environment.removeprefix("Environment=").partition("=")
+    assert kept_by_threads({name: ""}) > 2_000_000
+    assert kept_by_threads({name: value}) < 500_000
