@@ -284,7 +284,7 @@ def make_manager(
         guest_reports=guest_reports,
         image_reports=ImageReports(worker),
         servers=Servers(conf, worker, builds, quotas, NetworkBackends(backends), levels),
-        dry_runs=DryRuns(conf, dry_runs or scheduler, groups),
+        dry_runs=DryRuns(conf, quotas, dry_runs or scheduler, groups),
         build_reports=BuildReports(worker, failures),
         terminate=terminate,
         shelving=ShelvedOffloads(conf, worker, actions),
@@ -300,7 +300,9 @@ def make_manager(
         moves=moves,
         move_orders=MoveOrders(worker, move_changes, moves),
         move_debts=move_debts,
-        move_previews=MovePreviews(worker, liveness, start_moves, dry_runs or scheduler, actions.require_levels),
+        move_previews=MovePreviews(
+            worker, liveness, start_moves, quotas, dry_runs or scheduler, actions.require_levels
+        ),
         confirmations=Confirmations(conf, worker, actions),
         flavors=Flavors(worker),
         images=images,

@@ -15,7 +15,7 @@ from minova.context import RequestContext
 from minova.contracts.conductor.api.quotas import QuotasApi
 from minova.db import quotas
 from minova.db.quotas import OverQuota, UsageNotCounted
-from minova.objects.catalogue.quota import RESOURCES, UNLIMITED
+from minova.objects.catalogue.quota import RESOURCES, UNLIMITED, overruns
 from minova.races import Race, repeat_lost
 
 LOG = logging.getLogger(__name__)
@@ -59,6 +59,13 @@ class Quotas(QuotasApi):
     def take(self, session: Session, project_id: str, amounts: Mapping[str, int]) -> None:
         """Can lose `race`. Raises OverQuota if not all fits."""
         quotas.take(session, project_id, amounts, quotas.configured(self._conf))
+
+    def require(self, project_id: str, amounts: Mapping[str, int]) -> None:
+        """For dry runs: writes nothing. Raises Forbidden if not all of it fits now."""
+        with self._worker.db.read() as session:
+            used, limits = quotas.current_usages(session, project_id), self.limits(session, project_id)
+        if over := overruns(amounts, used, limits):
+            raise refused(OverQuota(over, used, limits))
 
     def take_always(self, session: Session, project_id: str, amounts: Mapping[str, int]) -> None:
         """Same as `take`, but ignores the limits."""

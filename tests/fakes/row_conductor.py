@@ -148,7 +148,9 @@ class RowConductor:
     ) -> None:
         self.evacuated.append((instance_uuid, request))
 
-    def preview_evacuation(self, ctx: RequestContext, instance_uuid: str, request: EvacuationRequest) -> ScheduleAnswer:
+    def preview_evacuation(
+        self, ctx: RequestContext, instance_uuid: str, request: EvacuationRequest, override_lock: bool = False
+    ) -> ScheduleAnswer:
         self.evacuated.append((instance_uuid, request))
         return self.preview
 
@@ -163,7 +165,12 @@ class RowConductor:
         self.ordered.append(("force complete", migration_uuid))
 
     def preview_move(
-        self, ctx: RequestContext, instance_uuid: str, action: str, arguments: dict[str, Any]
+        self,
+        ctx: RequestContext,
+        instance_uuid: str,
+        action: str,
+        arguments: dict[str, Any],
+        override_lock: bool = False,
     ) -> ScheduleAnswer:
         self.actions.append((instance_uuid, action, arguments))
         return self.preview

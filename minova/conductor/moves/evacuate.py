@@ -102,16 +102,17 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
             lambda: self._builds.reschedule(ctx, reservation_id, epochs),
         )
 
-    def preview_evacuation(self, ctx: RequestContext, instance_uuid: str, request: EvacuationRequest) -> ScheduleAnswer:
+    def preview_evacuation(
+        self, ctx: RequestContext, instance_uuid: str, request: EvacuationRequest, override_lock: bool = False
+    ) -> ScheduleAnswer:
         self._require_levels()
-        with self._worker.db.read() as session:
-            instance = instances.by_uuids(session, [instance_uuid]).get(instance_uuid)
-            if instance is None or instance.deleted:
-                raise errors.NotFound(f"Instance {instance_uuid} could not be found.")
-            _require_evacuable(instance.uuid, instance.host, (instance.vm_state, instance.task_state), request)
-            _require_fenced(services.find(session, str(instance.host), COMPUTE), instance.host)
-            spec = self._built(session, instance, request).spec
-        spec = self._groups.read_into(spec, instance_uuid)
+
+        def spec_if_allowed(session: Session) -> RequestSpec:
+            locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
+            _require_allowed(session, instance_uuid, locked, request, override_lock)
+            return self._built(session, instances.by_uuids(session, [instance_uuid])[instance_uuid], request).spec
+
+        spec = self._groups.read_into(self._worker.run(spec_if_allowed), instance_uuid)
         return self._dry_runs.preview_destinations(ctx, spec=spec, instance_uuids=(instance_uuid,))
 
     def evacuation_cleaned(self, ctx: RequestContext, instance_uuid: str, host: str) -> None:
@@ -150,12 +151,7 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
         locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
         if action_rows.already_begun(session, [ActionKey(instance_uuid, ctx.request_id, ACTION)]):
             return None
-        if locked is None or locked.deleted:
-            raise errors.NotFound(f"Instance {instance_uuid} could not be found.")
-        require_unlocked(locked, override=override_lock)
-        _require_evacuable(instance_uuid, locked.host, locked.state, request)
-        _require_still(session, locked)
-        _require_fenced(_locked_service(session, locked.host), locked.host)
+        locked = _require_allowed(session, instance_uuid, locked, request, override_lock)
         self._interrupt(session, locked)
         instance = instances.by_uuids(session, [instance_uuid])[instance_uuid]
         at = self._worker.at()
@@ -243,6 +239,19 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
             build_extras.without_secrets(), admin_password=request.admin_password, evacuation=build
         )
         return _EvacuationBuild(spec, extras)
+
+
+def _require_allowed(
+    session: Session, uuid: str, locked: LockedInstance | None, request: EvacuationRequest, override_lock: bool
+) -> LockedInstance:
+    """Returns the instance. Its host stays forced down until the transaction ends. Raises NotFound, Conflict and BadRequest."""
+    if locked is None or locked.deleted:
+        raise errors.NotFound(f"Instance {uuid} could not be found.")
+    require_unlocked(locked, override=override_lock)
+    _require_evacuable(uuid, locked.host, locked.state, request)
+    _require_still(session, locked)
+    _require_fenced(_locked_service(session, locked.host), locked.host)
+    return locked
 
 
 def _require_evacuable(uuid: str, host: str | None, state: State, request: EvacuationRequest) -> None:

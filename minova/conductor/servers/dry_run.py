@@ -14,10 +14,12 @@ from oslo_config import cfg
 from minova import errors
 from minova.concurrency.fair_shares import NoPlace, SharedPlaces
 from minova.conductor.catalogue.server_groups import Groups
+from minova.conductor.quotas import Quotas
 from minova.conductor.servers.create import spec_of
 from minova.context import RequestContext
 from minova.contracts.conductor.api.servers import DryRunsApi
 from minova.contracts.scheduler import SchedulerApi
+from minova.db.quotas import of_servers
 from minova.objects.requests.capacity import Capacity
 from minova.objects.requests.diagnosis import Diagnosis, ScheduleAnswer
 from minova.objects.requests.request_spec import RequestSpec
@@ -30,8 +32,9 @@ LOG = logging.getLogger(__name__)
 class DryRuns(DryRunsApi):
     """`scheduler` is a client with a short time-out."""
 
-    def __init__(self, conf: cfg.ConfigOpts, scheduler: SchedulerApi, groups: Groups) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, quotas: Quotas, scheduler: SchedulerApi, groups: Groups) -> None:
         self._conf = conf
+        self._quotas = quotas
         self._scheduler = scheduler
         self._groups = groups
         self._most = int(conf.conductor.max_concurrent_dry_runs)
@@ -40,6 +43,7 @@ class DryRuns(DryRunsApi):
 
     def preview_servers(self, ctx: RequestContext, request: ServerRequest) -> ScheduleAnswer:
         """See the contract."""
+        self._quotas.require(ctx.project_id, of_servers(request.flavor, request.max_count))
         # UUIDs of servers that do not exist; the limits of a server group count them.
         placeholders = tuple(str(uuid.uuid4()) for _ in range(request.max_count))
         spec = self._spec(ctx, request)

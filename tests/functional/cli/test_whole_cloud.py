@@ -176,6 +176,26 @@ def test_a_dry_run_counts_the_servers_of_a_group(stocked: Cli) -> None:
     succeed(stocked("server", "group", "delete", "apart"))
 
 
+def test_bug_dry_run_said_yes_to_what_a_quota_refuses(stocked: Cli, cluster: Cluster) -> None:
+    create = ("server", "create", "limited", *TINY)
+    succeed(stocked(*create, "--wait"))
+    if stocked("flavor", "show", "small").code:
+        succeed(stocked("flavor", "create", "small", "--ram", "128", "--disk", "1", "--vcpus", "2"))
+    resize = ("server", "resize", "limited", "--flavor", "small")
+    succeed(stocked(*resize, "--dry-run"))
+    used = {row["Resource"]: row["In Use"] for row in json_output(stocked("quota", "list", "-f", "json"))}
+    succeed(stocked("quota", "set", "admin", "--cores", str(used["cores"])))
+    try:
+        for command in (create, resize):
+            refusals = [stocked(*command, *words) for words in (("--dry-run",), ())]
+            assert [(refusal.code, "Quota exceeded for cores" in refusal.err) for refusal in refusals] == [
+                (1, True)
+            ] * 2
+    finally:
+        succeed(stocked("quota", "delete", "admin"))
+        succeed(stocked("server", "delete", "limited", "--wait"))
+
+
 def test_capacity_tells_how_many_fit_where_and_what_runs_out(stocked: Cli) -> None:
     whole = json_output(stocked("capacity", "--flavor", "tiny", "-f", "json"))
     assert whole["total"] == sum(host["count"] for host in whole["hosts"])

@@ -22,6 +22,7 @@ from minova.conductor.tasks.worker import TaskWorker
 from minova.context import RequestContext, service_context
 from minova.contracts.conductor.api.moves import MovePreviewsApi
 from minova.contracts.scheduler import SchedulerApi
+from minova.db import quotas
 from minova.db.quotas import OverQuota
 from minova.db.servers import actions as action_rows
 from minova.db.servers import instances, migrations, tasks
@@ -31,6 +32,7 @@ from minova.objects.actions.moves import CONFIRM_RESIZE, LIVE_MIGRATE, MIGRATE, 
 from minova.objects.actions.table import BY_KIND
 from minova.objects.catalogue import disk_config
 from minova.objects.requests.diagnosis import ScheduleAnswer
+from minova.objects.servers.instance import Instance
 from minova.objects.servers.migration import Hold, MigrationType
 from minova.objects.servers.moves import MoveMessage
 from minova.objects.servers.states import PowerState
@@ -63,13 +65,18 @@ class _BegunWithRecord(ActionKind):
         locked = locked_instance(session, request.instance_uuid)
         if action_rows.already_begun(session, [request.begun]):
             return None
-        locked = require_allowed(locked, request)
-        if tasks.lock(session, [locked.uuid]):
-            raise errors.Conflict(
-                f"Cannot '{request.action.name}' instance {locked.uuid} while another task is in progress"
-            )
+        locked = _require_idle(session, require_allowed(locked, request), request)
         action_id = action_rows.begin(session, [request.record(self._worker.at())])[locked.uuid]
         return write(session, locked, action_id)
+
+
+def _require_idle(session: Session, locked: LockedInstance, request: ActionRequest) -> LockedInstance:
+    """Returns the instance. Raises Conflict if it has a task, whatever its task state is."""
+    if tasks.lock(session, [locked.uuid]):
+        raise errors.Conflict(
+            f"Cannot '{request.action.name}' instance {locked.uuid} while another task is in progress"
+        )
+    return locked
 
 
 class Move(_BegunWithRecord):
@@ -196,17 +203,24 @@ class MovePreviews(MovePreviewsApi):
         worker: TaskWorker,
         liveness: Liveness,
         moves: StartMoves,
+        quotas: Quotas,
         scheduler: SchedulerApi,
         require_levels: Callable[[ServerAction], None],
     ) -> None:
         self._worker = worker
         self._liveness = liveness
         self._moves = moves
+        self._quotas = quotas
         self._scheduler = scheduler
         self._require_levels = require_levels
 
     def preview_move(
-        self, ctx: RequestContext, instance_uuid: str, action: str, arguments: dict[str, Any]
+        self,
+        ctx: RequestContext,
+        instance_uuid: str,
+        action: str,
+        arguments: dict[str, Any],
+        override_lock: bool = False,
     ) -> ScheduleAnswer:
         if action not in _TYPES:
             raise errors.BadRequest(f"{action[:64]} does not move a server")
@@ -217,11 +231,20 @@ class MovePreviews(MovePreviewsApi):
             instance_uuid=instance_uuid,
             arguments=move_request,
             absent_hosts=self._liveness.absent_hosts(),
-            override_lock=True,
+            override_lock=override_lock,
         )
         self._require_levels(request.action)
-        self._worker.run(lambda session: require_allowed(locked_instance(session, instance_uuid), request))
-        return self._moves.preview(ctx, instance_uuid, wanted_of(request.action, move_request), self._scheduler)
+        requested_move = wanted_of(request.action, move_request)
+
+        def allowed(session: Session) -> Instance:
+            locked = require_allowed(locked_instance(session, instance_uuid), request)
+            _require_idle(session, locked, request)
+            return instances.by_uuids(session, [locked.uuid], networks=False)[locked.uuid]
+
+        instance = self._worker.run(allowed)
+        more = quotas.more_than(requested_move.flavor or instance.flavor, instance.flavor)
+        self._quotas.require(instance.project_id, more)
+        return self._moves.preview(ctx, instance_uuid, requested_move, self._scheduler)
 
 
 def kinds(worker: TaskWorker, moves: StartMoves, quotas: Quotas, scheduler: SchedulerApi) -> dict[str, ActionKind]:

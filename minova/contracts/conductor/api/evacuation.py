@@ -29,7 +29,7 @@ class EvacuationsApi(Protocol):
 
     @call(since="1.9", in_safe_mode=True)
     def preview_evacuation(
-        self, ctx: RequestContext, *, instance_uuid: str, request: EvacuationRequest
+        self, ctx: RequestContext, *, instance_uuid: str, request: EvacuationRequest, override_lock: bool = False
     ) -> ScheduleAnswer:
         """Returns where the server would go now, and why; writes nothing. Raises as `evacuate_server`."""
         ...

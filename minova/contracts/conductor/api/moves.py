@@ -35,10 +35,16 @@ class MoveOrdersApi(Protocol):
 class MovePreviewsApi(Protocol):
     @call(since="1.9", in_safe_mode=True)
     def preview_move(
-        self, ctx: RequestContext, *, instance_uuid: str, action: str, arguments: dict[str, Any]
+        self,
+        ctx: RequestContext,
+        *,
+        instance_uuid: str,
+        action: str,
+        arguments: dict[str, Any],
+        override_lock: bool = False,
     ) -> ScheduleAnswer:
         """Returns where this action, with the arguments of `start_action`, would take the server now; writes nothing.
 
-        Raises as `start_action` if the server's state does not allow it.
+        Raises as `start_action` if the server's state, a task in progress or a quota does not allow it.
         """
         ...

@@ -56,7 +56,7 @@ class DryRunsApi(Protocol):
     @call(since="1.4", fields=_PLACE, in_safe_mode=True)
     def preview_servers(self, ctx: RequestContext, *, request: ServerRequest) -> ScheduleAnswer:
         """Returns where the servers would be placed now, and why; writes nothing. A request that fits nowhere gets an
-        answer, too.
+        answer, too. Raises Forbidden if not all of `max_count` fit into the quota.
         """
         ...
 

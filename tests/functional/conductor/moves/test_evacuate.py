@@ -15,6 +15,12 @@ def evacuate(harness: ConductorHarness, uuid: str, *, override_lock: bool = Fals
     )
 
 
+def preview(harness: ConductorHarness, uuid: str, *, override_lock: bool = False) -> None:
+    harness.conductor.preview_evacuation(
+        new_request(), instance_uuid=uuid, request=EvacuationRequest(), override_lock=override_lock
+    )
+
+
 def fence(harness: ConductorHarness, host: str) -> None:
     """As an operator says it, before a conductor has looked at what waits for the host."""
     with harness.db.read() as session:
@@ -46,7 +52,12 @@ def test_a_locked_server_needs_the_override(harness: ConductorHarness) -> None:
     fence(harness, "a")
     with pytest.raises(errors.Conflict, match="is locked"):
         evacuate(harness, uuid)
+    with pytest.raises(errors.Conflict, match="is locked"):
+        preview(harness, uuid)
+    preview(harness, uuid, override_lock=True)
     evacuate(harness, uuid, override_lock=True)
+    with pytest.raises(errors.Conflict, match=r"while its evacuation .* is in status accepted"):
+        preview(harness, uuid, override_lock=True)
 
 
 def test_a_paused_server_stays(harness: ConductorHarness) -> None:

@@ -120,7 +120,9 @@ def dry_run(api: ComputeApiCollaborators, call: Call) -> Any:
     with api.db.read() as session:
         row = servers.find(call, session)
         sent = _COMPLETE[name](api, call, session, row, arguments).sent
-    answer = api.conductor.preview_move(call.ctx, instance_uuid=row.uuid, action=action.kind, arguments=sent)
+    answer = api.conductor.preview_move(
+        call.ctx, instance_uuid=row.uuid, action=action.kind, arguments=sent, override_lock=call.ctx.is_admin
+    )
     return evacuate.dry_run_answer(call, answer)
 
 

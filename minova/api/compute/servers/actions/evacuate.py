@@ -61,7 +61,10 @@ def evacuate(api: ComputeApiCollaborators, call: Call, body: Any) -> dict[str, A
 def dry_run(api: ComputeApiCollaborators, call: Call, body: Any) -> dict[str, Any]:
     """Raises as `evacuate`."""
     uuid, request = _checked(api, call, body)
-    return dry_run_answer(call, api.conductor.preview_evacuation(call.ctx, instance_uuid=uuid, request=request))
+    answer = api.conductor.preview_evacuation(
+        call.ctx, instance_uuid=uuid, request=request, override_lock=call.ctx.is_admin
+    )
+    return dry_run_answer(call, answer)
 
 
 def _checked(api: ComputeApiCollaborators, call: Call, body: Any) -> tuple[str, EvacuationRequest]:
