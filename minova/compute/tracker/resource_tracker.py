@@ -430,8 +430,7 @@ class ResourceTracker:
                 self._saved = None  # it may have been written nevertheless
                 return
             self._order.acknowledge(write.sent)
-            alone = write.saved is not None and self._saved is write.saved
-            if alone and self._node_usage is not None and self._node_usage.node == write.node:
+            if write.saved is not None and self._saved is write.saved:
                 self._saved = write.node
 
     def count_failed_build(self) -> None:

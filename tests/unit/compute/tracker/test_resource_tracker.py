@@ -5,6 +5,7 @@ import logging
 import threading
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,7 +16,9 @@ from minova.compute.tracker.claims import Claim, NopClaim
 from minova.compute.tracker.nodes import Nodes, settings_from
 from minova.compute.tracker.resource_tracker import ResourceTracker, _ClaimRequest
 from minova.concurrency.batch_queue import QueuedRequest
+from minova.context import RequestContext
 from minova.objects.catalogue.flavor import Overhead
+from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.requests.request_spec import HostLimits
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.migration import Migration, MigrationType
@@ -318,6 +321,7 @@ def test_a_stale_claim_among_others_gives_back_what_it_took(tracker: ResourceTra
     conductor.on_answer = lambda method: conductor.give_up("i2") if method == "claim_instance" else None
     outcomes = together(tracker, conductor, "i1", "i2", "i3")
     assert isinstance(outcomes["i2"], errors.StaleAttempt)
+    assert conductor.calls == ["claim_instance", "claim_instances"], "what is refused is not asked again"
     assert all(isinstance(outcomes[uuid], Claim) for uuid in ("first", "i1", "i3"))
     assert tracker.holds("i2") is None
     tracker.save(CTX)
@@ -532,7 +536,7 @@ def test_a_node_that_was_written_with_reports_is_not_written_again(
     assert held is not None
     assert (held.vm_state, held.task_state, held.power_state) == (VmState.ACTIVE, None, PowerState.RUNNING)
     assert write is not None
-    assert write.sent.stats["num_vm_active"] == "1"
+    assert (write.sent.stats["num_vm_active"], write.sent.stats["failed_builds"]) == ("1", "0")
 
 
 def test_a_node_that_may_not_have_been_written_with_reports_is_written_later(
@@ -566,6 +570,31 @@ def test_a_save_that_overtakes_reports_is_not_taken_for_their_write(
     tracker.save(CTX)
     assert conductor.calls == ["save_compute_node"]
     assert conductor.nodes[HOST, NODE].stats["num_vm_active"] == "1"
+
+
+def test_a_write_with_reports_after_one_that_may_be_lost_is_not_relied_on(
+    tracker: ResourceTracker, conductor: FakeConductor, built: Instance
+) -> None:
+    tracker.succeeded({}, tracker.node_write({}), written=False)
+    tracker.succeeded({}, tracker.node_write({}), written=True)
+    tracker.save(CTX)
+    assert conductor.calls == ["save_compute_node"]
+
+
+def test_bug_a_change_while_reports_are_on_their_way_counted_as_an_edited_row(
+    tracker: ResourceTracker, conductor: FakeConductor, built: Instance
+) -> None:
+    message = conductor.commit_build("j", HOST, NODE, FLAVOR)
+    tracker.instance_claim(CTX, message.instance, 1, HostLimits())
+    tracker.note(conductor.change("j", vm_state=VmState.ACTIVE, task_state=None))
+    tracker.save(CTX)
+    write = tracker.node_write(RUNNING)
+    assert write is not None
+    conductor.save_compute_node(CTX, node=write.sent)
+    conductor.change("i", vm_state=VmState.ACTIVE, task_state=None)
+    tracker.note(conductor.change("j", task_state=TaskState.REBOOTING))
+    tracker.succeeded(RUNNING, write, written=True)
+    assert tracker.update_available_resource(CTX).finding.drift == ()
 
 
 def test_a_success_ends_a_row_of_failed_builds(
@@ -623,3 +652,126 @@ def test_a_row_that_is_gone_is_not_sent_with_reports(
     tracker.release(CTX, "i")
     tracker.save(CTX)
     assert conductor.calls == []
+
+
+def test_each_write_that_was_answered_is_acknowledged_by_the_next(conductor: FakeConductor) -> None:
+    settings = settings_from(Compute().conf, HOST)
+    nodes = Nodes(settings, Hypervisor(NODE), conductor)  # type: ignore[arg-type]
+    nodes.registered(None, 7)
+    tracker = nodes.tracker(NODE)
+
+    def last_number() -> int:
+        """That of a write that is not answered; it acknowledges the one before the last."""
+        write = tracker.node_write({})
+        assert write is not None
+        assert write.sent.acknowledged == write.sent.write_number - 1
+        tracker.succeeded({}, write, written=True)
+        return write.sent.write_number
+
+    tracker.update_available_resource(CTX)
+    assert last_number() == 2
+    assert last_number() == 3
+    message = conductor.commit_build("i", HOST, NODE, FLAVOR)
+    claimed = tracker.instance_claim(CTX, message.instance, 1, HostLimits()).instance
+    assert last_number() == 5
+    tracker.note(msgspec.structs.replace(claimed, vm_state=VmState.ACTIVE, task_state=None))
+    tracker.save(CTX)
+    assert last_number() == 7
+
+
+def test_an_audit_warns_of_a_new_orphan(conductor: FakeConductor, caplog: pytest.LogCaptureFixture) -> None:
+    hypervisor = Hypervisor(NODE)
+    tracker = a_tracker(conductor, hypervisor)
+    tracker.update_available_resource(CTX)
+    hypervisor.add_domain("orphan", NODE, 64)
+    tracker.update_available_resource(CTX)
+    tracker.update_available_resource(CTX)
+    assert caplog.text.count("Domain orphan on node node-1 holds 64 MB") == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "warns"),
+    [
+        ({}, False),
+        ({"host": "elsewhere"}, True),
+        ({"node": "elsewhere"}, True),
+        ({"host": "elsewhere", "vm_state": VmState.ACTIVE}, True),
+        ({"host": "elsewhere", "vm_state": VmState.ACTIVE, "task_state": TaskState.REBUILDING}, False),
+    ],
+)
+def test_a_claim_of_an_instance_that_has_a_place_warns_unless_it_is_evacuated(
+    tracker: ResourceTracker,
+    conductor: FakeConductor,
+    caplog: pytest.LogCaptureFixture,
+    changes: dict[str, Any],
+    warns: bool,
+) -> None:
+    instance = conductor.commit_build("i", HOST, NODE, FLAVOR).instance
+    tracker.instance_claim(CTX, msgspec.structs.replace(instance, **changes), 1, HostLimits())
+    assert ("Instance i already has host" in caplog.text) == warns
+
+
+class OlderConductor(FakeConductor):
+    """Does not know the step of a claim, or no claim at all. `steps`: of the claims."""
+
+    def __init__(self, *, claims: bool) -> None:
+        super().__init__()
+        self.steps_of_claims: list[str | None] = []
+        self._claims = claims
+
+    def claim_instance(self, ctx: RequestContext, *, step: str | None = None, **claim: Any) -> Instance:
+        self.steps_of_claims.append(step)
+        if step is not None or not self._claims:
+            raise errors.PeerTooOld("claim_instance(step) needs conductor 1.5")
+        return super().claim_instance(ctx, **claim)
+
+
+@pytest.mark.parametrize(
+    ("step", "steps"),
+    [(TaskState.SPAWNING, [TaskState.SPAWNING.value, None]), (TaskState.BLOCK_DEVICE_MAPPING, [None])],
+)
+@pytest.mark.parametrize("claims", [True, False])
+def test_an_older_conductor_gets_a_claim_without_its_step(
+    step: TaskState, steps: list[str | None], claims: bool
+) -> None:
+    conductor = OlderConductor(claims=claims)
+    tracker = a_tracker(conductor, Hypervisor(NODE))
+    tracker.update_available_resource(CTX)
+    message = conductor.commit_build("i", HOST, NODE, FLAVOR)
+    with contextlib.nullcontext() if claims else pytest.raises(errors.PeerTooOld):
+        tracker.instance_claim(CTX, message.instance, 1, HostLimits(), step)
+    assert conductor.steps_of_claims == steps
+    assert (tracker.holds("i") is not None) == claims
+
+
+class MovesConductor(FakeConductor):
+    def claim_move(self, ctx: RequestContext, *, migration: Migration, node: ComputeNode) -> Migration:
+        self.save_compute_node(ctx, node=node)
+        return migration
+
+
+def test_a_move_holds_its_new_size_until_its_work_fails() -> None:
+    conductor = MovesConductor()
+    tracker = a_tracker(conductor, Hypervisor(NODE))
+    tracker.update_available_resource(CTX)
+    larger = msgspec.structs.replace(FLAVOR, memory_mb=2048)
+    migration = Migration(
+        uuid="m",
+        instance_uuid="i",
+        migration_type=MigrationType.RESIZE,
+        source_compute="other",
+        source_node="other",
+        old_flavor=FLAVOR,
+        new_flavor=larger,
+    )
+    instance = Instance(
+        uuid="i", display_name="vm", flavor=FLAVOR, host="other", node="other", task_state=TaskState.RESIZE_PREP
+    )
+    claim = tracker.move_claim(CTX, instance, migration, HostLimits())
+    assert (claim.migration.status, claim.migration.dest) == ("pre-migrating", (HOST, NODE))
+    assert conductor.nodes[HOST, NODE].memory_mb_used == 512 + 2048
+    with pytest.raises(RuntimeError), claim:
+        raise RuntimeError
+    assert conductor.nodes[HOST, NODE].memory_mb_used == 512
+    with pytest.raises(errors.ComputeResourcesUnavailable):
+        tracker.move_claim(CTX, instance, migration, HostLimits(memory_mb=2559))

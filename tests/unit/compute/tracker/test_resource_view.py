@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from minova import metrics
 from minova.compute.accounting.audit import AuditResult
 from minova.compute.accounting.node_usage import NodeUsage
 from minova.compute.accounting.usage import Usage
@@ -84,3 +85,18 @@ def test_the_view_of_the_hypervisor_is_checked_and_logged(caplog: pytest.LogCapt
     ]
     with pytest.raises(ValueError, match=r"The driver's view of node n: .*vcpus"):
         validated(msgspec.structs.replace(view, vcpus="four"))
+
+
+def counted() -> float:
+    samples = next(iter(metrics.DRIFT.collect())).samples
+    return sum(
+        sample.value for sample in samples if sample.name.endswith("_total") and DRIFT.figure in sample.labels.values()
+    )
+
+
+@pytest.mark.parametrize(("before", "more"), [(None, 1), (usage_of(), 2)])
+def test_corrections_and_restored_allocations_are_counted(before: NodeUsage | None, more: int) -> None:
+    begun = counted()
+    nothing: dict[str, Any] = {"inventories": (), "unexpected_domains": (), "attempts": (), "power_states": {}}
+    log_finding("n", AuditResult(node_usage=usage_of(), drift=(DRIFT,), restored=(DRIFT,), **nothing), before)
+    assert counted() - begun == more
