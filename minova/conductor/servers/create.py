@@ -117,7 +117,7 @@ class Servers(CreateServersApi):
             refusal = refusal or _refusal(error, request)
             count = creation.request.max_count
             fits = count_that_fits(counted(request), error.used, error.limits, count)
-            if not max(request.min_count, 1) <= fits < count:
+            if not request.min_count <= fits < count:
                 raise refusal
             creation = self._creation(ctx, msgspec.structs.replace(request, max_count=fits), key_pair)
 

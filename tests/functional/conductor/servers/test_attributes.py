@@ -1,15 +1,17 @@
 """Names, metadata, locks and the states that administrators set."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from minova import errors
 from minova.context import RequestContext
+from minova.db.servers import tags
 from minova.objects.servers.server_changes import ServerChanges
 from minova.objects.servers.states import VmState
-from tests.functional.conductor.conductor_harness import ConductorHarness
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 
 ADMIN = RequestContext(request_id="req-admin", user_id="root", project_id="operators", is_admin=True)
 
@@ -133,3 +135,131 @@ def test_an_unknown_server_is_not_found(harness: ConductorHarness) -> None:
         harness.conductor.update_server(ADMIN, instance_uuid=unknown, changes=ServerChanges(name="x"))
     with pytest.raises(errors.NotFound):
         harness.conductor.reset_server_state(ADMIN, instance_uuid=unknown, vm_state="error")
+
+
+def tags_of(harness: ConductorHarness, uuid: str) -> tuple[str, ...]:
+    with harness.db.read() as session:
+        return tuple(tags.of_instances(session, [uuid]).get(uuid, ()))
+
+
+def test_tags_are_added_removed_and_replaced(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    for changes, after in (
+        ({"add_tag": "b"}, ("b",)),
+        ({"add_tag": "a"}, ("a", "b")),
+        ({"add_tag": "a"}, ("a", "b")),
+        ({"remove_tag": "b"}, ("a",)),
+        ({"tags": ("c", "d")}, ("c", "d")),
+        ({"tags": ()}, ()),
+    ):
+        change(harness, uuid, **changes)
+        assert tags_of(harness, uuid) == after
+    with pytest.raises(errors.NotFound, match="has no tag 'x'"):
+        change(harness, uuid, remove_tag="x")
+
+
+def test_a_server_has_at_most_fifty_tags(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    fifty = tuple(f"{number:02}" for number in range(50))
+    change(harness, uuid, tags=fifty)
+    with pytest.raises(errors.BadRequest, match="exceeded the per-server limit 50"):
+        change(harness, uuid, add_tag="more")
+    with pytest.raises(errors.BadRequest):
+        change(harness, uuid, tags=(*fifty, "more"))
+    assert tags_of(harness, uuid) == fifty
+
+
+def test_tags_need_a_server_that_is_there_and_the_same_tags_change_nothing(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    change(harness, uuid, add_tag="a")
+    before = harness.instance(uuid).updated_at
+    harness.now += 10
+    change(harness, uuid, add_tag="a")
+    change(harness, uuid, tags=("a",))
+    assert harness.instance(uuid).updated_at == before
+    change(harness, uuid, add_tag="b")
+    assert harness.instance(uuid).updated_at != before
+    harness.bring_to(uuid, VmState.ERROR)
+    with pytest.raises(errors.Conflict, match="while it is in vm_state error"):
+        change(harness, uuid, remove_tag="a")
+
+
+def test_descriptions_host_names_and_disk_configs(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    change(harness, uuid, description="first", hostname="one")
+    change(harness, uuid, name="other", disk_config="AUTO")
+    row = harness.instance(uuid)
+    assert (row.description, row.hostname) == ("first", "one")
+    with_auto = row.system_metadata
+    change(harness, uuid, description=None)
+    assert (harness.instance(uuid).description, harness.instance(uuid).system_metadata) == (None, with_auto)
+    change(harness, uuid, disk_config="MANUAL")
+    assert harness.instance(uuid).system_metadata != with_auto
+
+
+def test_a_server_is_pinned_to_the_zone_of_its_host_alone(harness: ConductorHarness) -> None:
+    aggregate = harness.conductor.create_aggregate(CTX, name="n", metadata={"availability_zone": "north"})
+    harness.conductor.add_host_to_aggregate(CTX, aggregate_id=aggregate.id, host="a")
+    (nowhere,) = harness.create()
+    for uuid, zone in ((harness.active("a"), "north"), (on_host_b(harness), "nova"), (nowhere, "nova")):
+        with pytest.raises(errors.Conflict, match=f"current availability zone '{zone}', but 'south' was requested"):
+            change(harness, uuid, pinned_zone="south")
+        change(harness, uuid, pinned_zone=zone)
+        assert harness.instance(uuid).availability_zone == zone
+        change(harness, uuid, pinned_zone=zone)
+        with pytest.raises(errors.Conflict, match="Unpin first"):
+            change(harness, uuid, pinned_zone="south")
+        change(harness, uuid, pinned_zone=None)
+        assert harness.instance(uuid).availability_zone is None
+
+
+def on_host_b(harness: ConductorHarness) -> str:
+    harness.scheduler.order = ["b", "a"]
+    return harness.active("b")
+
+
+def test_an_administrators_lock_replaces_that_of_the_owner(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    change(harness, uuid, lock=True, locked_reason="mine")
+    assert (harness.instance(uuid).locked_by, harness.instance(uuid).locked_reason) == ("owner", "mine")
+    change(harness, uuid, lock=True, locked_reason="again")
+    assert harness.instance(uuid).locked_reason == "mine"
+    change(harness, uuid, ADMIN, lock=True, locked_reason="audit")
+    assert (harness.instance(uuid).locked_by, harness.instance(uuid).locked_reason) == ("admin", "audit")
+    change(harness, uuid, ADMIN, lock=False, locked_reason="over")
+    assert (harness.instance(uuid).locked_by, harness.instance(uuid).locked_reason) == (None, None)
+
+
+def test_metadata_above_a_lowered_quota_may_be_replaced_and_removed(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    change(harness, uuid, metadata={"a": "1", "b": "2", "c": "3"})
+    set_items = partial(
+        harness.conductor.update_quota_set, ADMIN, project_id=harness.instance(uuid).project_id, force=True
+    )
+    set_items(limits={"metadata_items": 1})
+    change(harness, uuid, metadata={"a": "other"})
+    change(harness, uuid, metadata={"a": None})
+    assert harness.instance(uuid).metadata_ == {"b": "2", "c": "3"}
+    with pytest.raises(errors.Forbidden):
+        change(harness, uuid, metadata={"d": "4"})
+    set_items(limits={"metadata_items": -1})
+    change(harness, uuid, metadata={"d": "4"})
+
+
+def test_an_unknown_state_is_shown_with_at_most_64_characters(harness: ConductorHarness) -> None:
+    with pytest.raises(errors.BadRequest, match=r"not to x{64}\.$"):
+        harness.conductor.reset_server_state(ADMIN, instance_uuid=harness.active(), vm_state="x" * 65)
+
+
+def test_what_is_shelved_away_or_has_no_host_is_not_reset_to_active(harness: ConductorHarness) -> None:
+    shelved = harness.active()
+    harness.acted(shelved, "shelve")
+    harness.acted(shelved, "shelve_offload")
+    with pytest.raises(errors.Conflict, match="it is shelved, and can be unshelved"):
+        harness.conductor.reset_server_state(ADMIN, instance_uuid=shelved, vm_state="error")
+    (failed,) = harness.create()
+    harness.fail("a", failed, retriable=False)
+    with pytest.raises(errors.Conflict, match="to active: it has no host"):
+        harness.conductor.reset_server_state(ADMIN, instance_uuid=failed, vm_state="active")
+    harness.conductor.reset_server_state(ADMIN, instance_uuid=failed, vm_state="error")
+    assert harness.state(failed) == "error/None on None"
