@@ -1,8 +1,9 @@
-"""The certificates that the configuration names, and when they end."""
+"""The certificates that the configuration names, or that libvirt and QEMU read for live migrations, and when they end."""
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from oslo_config import cfg
@@ -11,10 +12,24 @@ DAY = 86_400.0
 # Options that name certificates. An authority's file may hold old and new ones, of which one must be valid.
 OWN = ("ssl_cert_file", "certfile", "cert_file")
 AUTHORITIES = ("ssl_ca_file", "cafile", "ca_file", "ssl_ca_certs")
+# Where libvirt looks, and in what QEMU's certificates for migrations are if the operator has set them apart.
+PKI = Path("/etc/pki")
+_OF_QEMU = ("libvirt-migrate", "qemu")
+WITH_LIBVIRT, WITH_QEMU = "live migration: libvirt", "live migration: QEMU"
+
+
+class CertificateFile(NamedTuple):
+    """`option`: as the operator writes it, such as `[api] ssl_cert_file`, or what reads the file. `is_authority`: the file may hold old and
+    new certificates, of which one must be valid.
+    """
+
+    option: str
+    file: str
+    is_authority: bool
 
 
 class Certificate(msgspec.Struct, frozen=True, kw_only=True):
-    """`option`: as the operator writes it, such as `[api] ssl_cert_file`. `ends`: seconds since the epoch."""
+    """`option`: as in CertificateFile. `ends`: seconds since the epoch."""
 
     option: str
     file: str
@@ -32,9 +47,33 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
         return f"The certificate {self.file} ({self.option}) ends at {at}, in {self.days(now):.1f} days"
 
 
-def files_of_options(conf: cfg.ConfigOpts) -> dict[str, str]:
-    """Returns the files of certificates that the options name, by option."""
-    return files(conf, (*OWN, *AUTHORITIES))
+def of_options(conf: cfg.ConfigOpts) -> list[CertificateFile]:
+    """Returns the files of certificates that the options name."""
+    return [
+        CertificateFile(option, file, option.rpartition(" ")[2] in AUTHORITIES)
+        for option, file in files(conf, (*OWN, *AUTHORITIES)).items()
+    ]
+
+
+def of_live_migrations(conf: cfg.ConfigOpts, pki: Path | None = None) -> list[CertificateFile]:
+    """Returns the files that libvirt and QEMU of a compute's host read for its live migrations, as client and as server. They are there by
+    their names: no option has them.
+    """
+    pki = pki or PKI
+    options = conf.libvirt
+    if conf.compute_driver.partition(".")[0] != "libvirt":
+        return []
+    paths: list[tuple[str, Path, bool]] = []
+    if options.live_migration_scheme == "tls" or (
+        options.live_migration_scheme is None and options.live_migration_with_native_tls
+    ):
+        paths.append((WITH_LIBVIRT, pki / "CA" / "cacert.pem", True))
+        paths += [(WITH_LIBVIRT, pki / "libvirt" / f"{name}cert.pem", False) for name in ("server", "client")]
+    if options.live_migration_with_native_tls:
+        folder = next((pki / name for name in _OF_QEMU if (pki / name).is_dir()), pki / _OF_QEMU[-1])
+        paths.append((WITH_QEMU, folder / "ca-cert.pem", True))
+        paths += [(WITH_QEMU, folder / f"{name}-cert.pem", False) for name in ("server", "client")]
+    return [CertificateFile(option, str(path), is_authority) for option, path, is_authority in paths]
 
 
 def files(conf: cfg.ConfigOpts, names: Collection[str]) -> dict[str, str]:
@@ -49,21 +88,20 @@ def files(conf: cfg.ConfigOpts, names: Collection[str]) -> dict[str, str]:
     return paths
 
 
-def read(option: str, file: str) -> Certificate:
+def read(place: CertificateFile) -> Certificate:
     """Raises OSError if the file cannot be read, and ValueError if it has no certificate."""
     # Imported here, because most services have no certificate, and the import takes a tenth of a second.
     from cryptography import x509  # noqa: PLC0415
 
-    certificates = x509.load_pem_x509_certificates(Path(file).read_bytes())
+    certificates = x509.load_pem_x509_certificates(Path(place.file).read_bytes())
     ends = [certificate.not_valid_after_utc.timestamp() for certificate in certificates]
-    is_own = option.rpartition(" ")[2] in OWN
-    return Certificate(option=option, file=file, ends=min(ends) if is_own else max(ends))
+    return Certificate(option=place.option, file=place.file, ends=max(ends) if place.is_authority else min(ends))
 
 
-def readable(conf: cfg.ConfigOpts) -> Iterator[Certificate]:
+def readable(places: Iterable[CertificateFile]) -> Iterator[Certificate]:
     """Yields the certificates that this process can read: one file may configure services of several users."""
-    for option, file in files_of_options(conf).items():
+    for place in places:
         try:
-            yield read(option, file)
+            yield read(place)
         except (OSError, ValueError):
             continue

@@ -20,7 +20,9 @@ REMINDER = certificates.DAY
 
 
 class CertificateWatch:
-    """`warns`: False for a worker, whose parent warns. The gauge shows every certificate."""
+    """`warns`: False for a worker, whose parent warns. The gauge shows every certificate. `moves_guests`: whether the process moves guests,
+    for which libvirt and QEMU have certificates.
+    """
 
     binary = "certificates"
 
@@ -30,14 +32,16 @@ class CertificateWatch:
         stopping: threading.Event,
         *,
         warns: bool = True,
+        moves_guests: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._conf = conf
         self._stopping = stopping
         self._warns = warns
+        self._moves_guests = moves_guests
         self._clock = clock
-        # When each certificate was warned of, by option and end: a new certificate is another one.
-        self._warned: dict[tuple[str, float], float] = {}
+        # When each certificate was warned of, by option, file and end: a new certificate is another one.
+        self._warned: dict[tuple[str, str, float], float] = {}
 
     def start(self) -> None:
         task = PeriodicTask(name="watch_certificates", interval=INTERVAL, work=self.check, at_once=True)
@@ -48,9 +52,12 @@ class CertificateWatch:
 
     def check(self) -> None:
         now = self._clock()
-        for certificate in certificates.readable(self._conf):
+        places = certificates.of_options(self._conf)
+        if self._moves_guests:
+            places += certificates.of_live_migrations(self._conf)
+        for certificate in certificates.readable(places):
             CERTIFICATE_DAYS.labels(certificate.option, certificate.file).set(round(certificate.days(now), 3))
-            key = (certificate.option, certificate.ends)
+            key = (certificate.option, certificate.file, certificate.ends)
             if (
                 self._warns
                 and certificate.days(now) <= SOON

@@ -5,14 +5,16 @@ import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from oslo_config import cfg
 
 from minova import certificates
 from minova import conf as configuration
+from minova.certificates import Certificate, CertificateFile
 from minova.health.certificate_watch import INTERVAL, CertificateWatch
-from minova.metrics import CERTIFICATE_DAYS
+from minova.metrics import REGISTRY
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +38,22 @@ def configured(**options: str) -> cfg.ConfigOpts:
     return conf
 
 
+def days_shown(option: str, file: Path) -> float:
+    days = REGISTRY.get_sample_value("minova_certificate_days", {"option": option, "file": str(file)})
+    assert days is not None
+    return days
+
+
+def read(file: Path, *, is_authority: bool = False) -> Certificate:
+    return certificates.read(CertificateFile("[api] ssl_cert_file", str(file), is_authority))
+
+
 def test_every_option_that_names_a_certificate_is_found() -> None:
     conf = configured(ssl_cert_file="/a.pem", cafile="/b.pem")
-    assert certificates.files_of_options(conf) == {"[api] ssl_cert_file": "/a.pem", "[glance] cafile": "/b.pem"}
+    assert certificates.of_options(conf) == [
+        CertificateFile("[api] ssl_cert_file", "/a.pem", is_authority=False),
+        CertificateFile("[glance] cafile", "/b.pem", is_authority=True),
+    ]
 
 
 def test_a_chain_ends_with_its_first_certificate_and_authorities_with_their_last(
@@ -46,9 +61,9 @@ def test_a_chain_ends_with_its_first_certificate_and_authorities_with_their_last
 ) -> None:
     both = tmp_path / "both.pem"
     both.write_text(make(3).read_text() + make(30).read_text())
-    now = certificates.read("[api] ssl_cert_file", str(make(3))).ends
-    assert certificates.read("[api] ssl_cert_file", str(both)).ends == pytest.approx(now)
-    assert certificates.read("[glance] cafile", str(both)).days(now) == pytest.approx(27, abs=0.1)
+    now = read(make(3)).ends
+    assert read(both).ends == pytest.approx(now)
+    assert read(both, is_authority=True).days(now) == pytest.approx(27, abs=0.1)
 
 
 def test_a_certificate_is_warned_of_once_a_day_from_fourteen_days_before_its_end(
@@ -56,7 +71,7 @@ def test_a_certificate_is_warned_of_once_a_day_from_fourteen_days_before_its_end
 ) -> None:
     caplog.set_level(logging.WARNING)
     file = make(20)
-    now = start = certificates.read("[api] ssl_cert_file", str(file)).ends - 20 * certificates.DAY
+    now = start = read(file).ends - 20 * certificates.DAY
     watch = CertificateWatch(configured(ssl_cert_file=str(file)), threading.Event(), clock=lambda: now)
 
     def warnings_until(day: float) -> int:
@@ -72,7 +87,7 @@ def test_a_certificate_is_warned_of_once_a_day_from_fourteen_days_before_its_end
     assert f"The certificate {file} ([api] ssl_cert_file) ends at " in caplog.text
     assert warnings_until(21) in {13, 14}
     assert " ended at " in caplog.records[-1].getMessage()
-    assert CERTIFICATE_DAYS.labels("[api] ssl_cert_file", str(file))._value.get() < 0
+    assert days_shown("[api] ssl_cert_file", file) < 0
 
 
 def test_a_new_certificate_ends_the_warnings(make: Callable[[int], Path], caplog: pytest.LogCaptureFixture) -> None:
@@ -88,4 +103,68 @@ def test_a_new_certificate_ends_the_warnings(make: Callable[[int], Path], caplog
 def test_a_file_that_cannot_be_read_is_left_to_its_own_service(tmp_path: Path) -> None:
     (tmp_path / "text.pem").write_text("no certificate")
     for name in ("none.pem", "text.pem"):
-        assert list(certificates.readable(configured(ssl_cert_file=str(tmp_path / name)))) == []
+        assert (
+            list(certificates.readable(certificates.of_options(configured(ssl_cert_file=str(tmp_path / name))))) == []
+        )
+
+
+OF_LIBVIRT = ["CA/cacert.pem", "libvirt/servercert.pem", "libvirt/clientcert.pem"]
+OF_QEMU = ["ca-cert.pem", "server-cert.pem", "client-cert.pem"]
+
+
+@pytest.mark.parametrize(
+    ("options", "folders", "files"),
+    [
+        ({}, [], []),
+        ({"live_migration_scheme": "tls"}, [], OF_LIBVIRT),
+        ({"live_migration_with_native_tls": True}, [], [*OF_LIBVIRT, *(f"qemu/{name}" for name in OF_QEMU)]),
+        (
+            {"live_migration_with_native_tls": True, "live_migration_scheme": "tcp"},
+            ["qemu", "libvirt-migrate"],
+            [f"libvirt-migrate/{name}" for name in OF_QEMU],
+        ),
+    ],
+)
+def test_live_migrations_have_certificates_that_no_option_names(
+    tmp_path: Path, options: dict[str, Any], folders: list[str], files: list[str]
+) -> None:
+    conf = of_a_compute(**options)
+    for folder in folders:
+        (tmp_path / folder).mkdir()
+    found = certificates.of_live_migrations(conf, tmp_path)
+    assert [place.file for place in found] == [f"{tmp_path}/{file}" for file in files]
+    assert {place.file for place in found if place.is_authority} == {
+        f"{tmp_path}/{file}" for file in files if file.startswith("CA/") or file.endswith("ca-cert.pem")
+    }
+    conf.set_override("compute_driver", "fake.FakeDriver")
+    assert certificates.of_live_migrations(conf, tmp_path) == []
+
+
+def of_a_compute(**options: Any) -> cfg.ConfigOpts:
+    conf = configured()
+    conf.set_override("compute_driver", "libvirt.LibvirtDriver")
+    for name, value in options.items():
+        conf.set_override(name, value, "libvirt")
+    return conf
+
+
+def test_bug_certificates_of_live_migrations_ended_without_a_warning(
+    make: Callable[[int], Path], tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(certificates, "PKI", tmp_path)
+    (tmp_path / "libvirt").mkdir()
+    for name in ("server", "client"):
+        (tmp_path / "libvirt" / f"{name}cert.pem").write_bytes(make(5).read_bytes())
+    conf = of_a_compute(live_migration_scheme="tls")
+    CertificateWatch(conf, threading.Event()).check()
+    assert caplog.text == ""
+    watch = CertificateWatch(conf, threading.Event(), moves_guests=True)
+    for _ in range(2):
+        watch.check()
+    messages = [record.getMessage() for record in caplog.records]
+    start = f"The certificate {tmp_path}/libvirt/"
+    assert [message.partition(" ends at ")[0] for message in messages] == [
+        f"{start}servercert.pem (live migration: libvirt)",
+        f"{start}clientcert.pem (live migration: libvirt)",
+    ]
+    assert days_shown("live migration: libvirt", tmp_path / "libvirt/servercert.pem") == pytest.approx(5, abs=0.1)

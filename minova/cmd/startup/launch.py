@@ -42,6 +42,7 @@ METRICS_PORTS = {
     "minova-consoleproxy": 9796,
     "minova-metadata": 9797,
 }
+MOVE_GUESTS = ("minova-compute", "minova-standalone")
 Compose = Callable[[cfg.ConfigOpts, threading.Event], Sequence[service.Runnable]]
 
 
@@ -96,7 +97,7 @@ def launch(
                 LOG.warning("%s", warning)
             services: list[service.Runnable] = [
                 *metrics.page(conf, METRICS_PORTS[prog]),
-                CertificateWatch(conf, stopping, warns=not is_worker),
+                CertificateWatch(conf, stopping, warns=not is_worker, moves_guests=prog in MOVE_GUESTS),
                 StorageWatch(conf, prog, stopping),
                 *compose(conf, stopping),
             ]

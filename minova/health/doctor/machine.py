@@ -13,6 +13,14 @@ from minova.health.certificate_watch import SOON
 from minova.health.doctor.findings import Finding, Severity
 from minova.health.doctor.service_files import ServiceFiles
 
+COMPUTES = ("minova-compute", "minova-standalone")
+_PAGE = "docs/operators/hosts.md#network-for-moves"
+# How a new certificate is brought in where no option names the file.
+_RENEW = {
+    certificates.WITH_LIBVIRT: f"put a new one there, and systemctl restart libvirtd: guests run on ({_PAGE})",
+    certificates.WITH_QEMU: f"put a new one there: the next live migration reads it ({_PAGE})",
+}
+_RENEW_OF_OPTION = "put a new one there, and reload the services (docs/operators/configure.md#certificates)"
 KEYS = ("ssl_key_file", "keyfile", "key_file")
 
 
@@ -20,8 +28,12 @@ def check(services: ServiceFiles, options: Iterable[foreign_options.OptionFindin
     """`options`: what each option in the configuration files does. Yields each fault once: services share files."""
     findings = [*services.check(), *_options(options)]
     for conf in services.distinct():
-        findings += _certificates(conf, now)
+        findings += _certificates(certificates.of_options(conf), now)
         findings += _keys_and_folders(conf)
+    for conf in map(services.of, COMPUTES):
+        # One file may configure controllers and computes. A compute makes this folder.
+        if Path(conf.instances_path).is_dir():
+            findings += _certificates(certificates.of_live_migrations(conf), now)
     findings += _modes(services.files())
     yield from {finding.key: finding for finding in findings}.values()
 
@@ -45,10 +57,11 @@ def _of_option(place: str, problem: str, detail: str, mend: str, severity: Sever
     return Finding(area="options", subject=place, problem=problem, detail=detail, mend=mend, severity=severity)
 
 
-def _certificates(conf: cfg.ConfigOpts, now: float) -> Iterator[Finding]:
-    for option, file in certificates.files_of_options(conf).items():
+def _certificates(places: Iterable[certificates.CertificateFile], now: float) -> Iterator[Finding]:
+    for place in places:
+        option, file, _ = place
         try:
-            certificate = certificates.read(option, file)
+            certificate = certificates.read(place)
         except PermissionError:
             continue
         except (OSError, ValueError) as error:
@@ -57,7 +70,7 @@ def _certificates(conf: cfg.ConfigOpts, now: float) -> Iterator[Finding]:
                 subject=f"{file} ({option})",
                 problem="cannot be used",
                 detail=str(error),
-                mend=f"correct {option}, or put a certificate there",
+                mend=_RENEW.get(option, f"correct {option}, or put a certificate there"),
             )
             continue
         if certificate.days(now) <= SOON:
@@ -67,7 +80,7 @@ def _certificates(conf: cfg.ConfigOpts, now: float) -> Iterator[Finding]:
                 subject=f"{file} ({option})",
                 problem="has ended" if has_ended else "ends soon",
                 detail=f"{certificate.days(now):.1f} days",
-                mend="put a new one there, and reload the services (docs/operators/configure.md#certificates)",
+                mend=_RENEW.get(option, _RENEW_OF_OPTION),
                 severity=Severity.ERROR if has_ended else Severity.WARNING,
             )
 

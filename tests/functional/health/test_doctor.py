@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import urllib3
 from sqlalchemy import delete, insert, select, text, update
 from sqlalchemy.orm import Session
 
+from minova import certificates
 from minova.cmd.commands import doctor
 from minova.cmd.manage import run
 from minova.cmd.startup.usual_flavors import MADE
@@ -95,7 +97,13 @@ class Cloud:
 
     def without_names(self, text: str) -> str:
         """Returns the findings, sorted, without what differs each time."""
-        known = {str(self.folder): "FOLDER", str(Path.home()): "HOME", self.server: "SERVER", self.image: "IMAGE"}
+        known = {
+            str(self.folder): "FOLDER",
+            str(certificates.PKI): "PKI",
+            str(Path.home()): "HOME",
+            self.server: "SERVER",
+            self.image: "IMAGE",
+        }
         for value, name in known.items():
             text = text.replace(value, name)
         text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UUID", text)
@@ -170,6 +178,7 @@ def cloud(healthy: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cl
     copy.folder.chmod(0o750)
     copy.let_services_report()
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(certificates, "PKI", tmp_path / "pki")
     return copy
 
 
@@ -377,6 +386,18 @@ def certificate_of_a_service(cloud: Cloud) -> None:
     cloud.write_own("minova-api.conf.d/tls.conf", f"[api]\nssl_cert_file = {authority.certificate}\n")
 
 
+def certificates_of_migrations(cloud: Cloud, *, lacks: str = "") -> None:
+    """Of two days."""
+    authority = Authority(cloud.folder / "ca")
+    names = [f"{name}-cert.pem" for name in ("ca", "server", "client")]
+    files = [certificates.PKI / "qemu" / name for name in names if name != lacks]
+    files[0].parent.mkdir(parents=True)
+    for file in files:
+        shutil.copy(authority.certificate, file)
+    lines = "live_migration_with_native_tls = true\nlive_migration_scheme = tcp\n"
+    cloud.write_own("minova-compute.conf", f"[DEFAULT]\ncompute_driver = libvirt.LibvirtDriver\n[libvirt]\n{lines}")
+
+
 def file_of_two_services(cloud: Cloud) -> None:
     cloud.write_own("minova-conductor.conf", "[DEFAULT]\nno_such_optoin = 1\n")
     (Path.home() / ".minova" / "minova-manage.conf").symlink_to("minova-conductor.conf")
@@ -509,6 +530,8 @@ FAULTS_OF_FILES: dict[str, tuple[Callable[[Cloud], None], str, int]] = {
         2,
     ),
     "a certificate of a service that ends": (certificate_of_a_service, "certificates", 1),
+    "certificates of migrations that end": (certificates_of_migrations, "certificates", 1),
+    "no certificate of migrations": (partial(certificates_of_migrations, lacks="client-cert.pem"), "certificates", 2),
     "a broker of conductors alone": (own("minova-conductor.conf", f"[DEFAULT]\n{BROKER}\n"), "broker", 2),
     "one file of two services": (file_of_two_services, "options", 1),
 }
