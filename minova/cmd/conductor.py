@@ -228,7 +228,7 @@ def make_manager(
     backends: dict[str, NetworkBackend] = {"": ServerPorts(ports, security_groups, hints)}
     if neutron is not None:
         backends[NEUTRON] = neutron
-    guest_reports = GuestReports(conf, worker)
+    guest_reports = GuestReports(conf, worker, liveness)
     builds = BuildInstances(conf, worker, scheduler, computes, groups, hints, end_built=guest_reports.end_builds)
     failures = FailedAttempts(conf, worker, computes, liveness, hints)
     images = Images(worker, quotas)

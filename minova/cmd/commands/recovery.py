@@ -24,6 +24,9 @@ from minova.db.schema import require_schema
 from minova.log import escaped
 from minova.objects.unexpected.removal_rules import DomainVerdict
 
+# Of these the database lacks nothing.
+_KNOWN = frozenset({DomainVerdict.NO_GUEST.value, DomainVerdict.STRAY.value})
+
 
 class RecoveryState(msgspec.Struct, frozen=True, kw_only=True):
     """The guests and images that a recovery has still to settle.
@@ -70,7 +73,7 @@ def find(db: Database, conf: cfg.ConfigOpts | None = None) -> RecoveryState:
         row = cloud.record(session, db.now())
         if row is None:
             raise errors.Conflict("The database holds no identity of a cloud: is a dump being imported?")
-        things = tuple(entry for entry in listing.listed(session, conf) if entry.reason != DomainVerdict.NO_GUEST.value)
+        things = tuple(entry for entry in listing.listed(session, conf) if entry.reason not in _KNOWN)
         return RecoveryState(row=row, silent=silent(session, row), things=things)
 
 

@@ -11,6 +11,7 @@ from oslo_concurrency import lockutils
 
 from minova.compute.guest_records import GuestRecords
 from minova.errors import ServiceUnavailable
+from minova.objects.servers.live_migration import GuestSide
 from minova.objects.servers.states import PowerState
 from minova.virt.driver import ComputeDriver
 from minova.virt.driver.domains import DomainDriver, RowHost
@@ -102,6 +103,12 @@ def is_newer(driver: DomainDriver, records: GuestRecords, instance_uuid: str, at
     record = records.of(instance_uuid)
     recorded = 0 if record is None else record.attempt
     return max(recorded, driver.latest_attempt(instance_uuid) or 0) > attempt
+
+
+def is_handed_over(driver: ComputeDriver, instance_uuid: str) -> bool:
+    """Whether the guest stands still since a live migration that its hypervisor has ended: it has not gone on here."""
+    report = driver.guest_side(instance_uuid)
+    return report.side is GuestSide.PAUSED_BY_MIGRATION and not report.moving
 
 
 def pause_stray(driver: ComputeDriver, instance_uuid: str) -> None:

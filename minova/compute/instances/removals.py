@@ -8,13 +8,15 @@ from minova import errors
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.instances.attempts import Attempts
 from minova.compute.instances.clean_stops import CleanStops
-from minova.compute.instances.domains import Domains, pause_stray
+from minova.compute.instances.domains import Domains, is_handed_over, pause_stray
 from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.actions.power_rules import must_stop
 from minova.objects.hosts.compute_node import DomainView
 from minova.objects.servers.build import BuildMessage
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import VmState
 from minova.virt.driver import ComputeDriver
 from minova.virt.driver.domains import RowHost
 
@@ -143,6 +145,22 @@ class Removals:
                 return
             pause_stray(self._driver, instance_uuid)
 
+    def resume_kept(self, ctx: RequestContext, instance_uuid: str, attempt: int | None) -> None:
+        """Let a guest go on that was handed over to a host which has nothing of it, if row and hypervisor still say so: it may be on
+        its way again. Not on shared disks: it may have run on the other host, and its memory would be older than them.
+        """
+        with self._domains.locked(instance_uuid):
+            if self._driver.shares_disks() or self._attempts.newer(instance_uuid, attempt):
+                return
+            instance = self._idle_instance(ctx, instance_uuid)
+            if instance is None or (instance.vm_state, instance.attempt) != (VmState.ACTIVE, attempt):
+                return
+            if is_handed_over(self._driver, instance_uuid):
+                LOG.warning(
+                    "Instance %s was handed over to a host that has nothing of it: it goes on here", instance_uuid
+                )
+                self._driver.stay(instance_uuid)
+
     def remove_evacuated(self, ctx: RequestContext, instance_uuid: str, attempt: int) -> None:
         """Remove what is left here of a server that was evacuated and runs elsewhere by this attempt, and report that.
         Disks that the other host has taken over stay. A guest of this or a later attempt stays, too: it has come back.
@@ -222,17 +240,15 @@ class Removals:
         with self._domains.locked(domain.uuid), self._stops.checking(domain.uuid):
             if self._attempts.newer(domain.uuid, domain.attempt) or self._domains.is_newer(domain.uuid, domain.attempt):
                 return
-            host_instances = self._conductor.instances_of_host(ctx, host=self._host)
-            row = next(
-                (
-                    instance
-                    for instance in host_instances.instances
-                    if instance.uuid == domain.uuid and instance.task_state is None
-                ),
-                None,
-            )
+            row = self._idle_instance(ctx, domain.uuid)
             state = self._driver.power_state(domain.uuid)
-            if domain.uuid in host_instances.newer:
-                return  # its row is older than the guest
             if row is not None and state is not None and must_stop(row.vm_state, state):
                 self._stops.ask(domain.uuid, f"it runs, and its instance is {row.vm_state}", row)
+
+    def _idle_instance(self, ctx: RequestContext, instance_uuid: str) -> Instance | None:
+        """Returns the instance as its row is now; None: it is not here, has a task, or its row is older than the guest."""
+        of_host = self._conductor.instances_of_host(ctx, host=self._host)
+        if instance_uuid in of_host.newer:
+            return None
+        idle = (instance for instance in of_host.instances if instance.task_state is None)
+        return next((instance for instance in idle if instance.uuid == instance_uuid), None)

@@ -250,7 +250,7 @@ class ColdPhases:
 
     def _show(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         """The source has the copy that the move has left here, with the disks of the old size. Raises GuestMissing, or
-        GuestStateUnexpected if it has a later guest: the database that asks is older.
+        GuestStateUnexpected if it has a later guest: the database that asks is older; or if the copy was started since.
         """
         migration = move.migration
         if _is_local(migration):
@@ -259,6 +259,10 @@ class ColdPhases:
         if attempt is None or attempt >= migration.attempt:
             raise errors.GuestStateUnexpected(
                 f"The guest of instance {move.instance.uuid} is of attempt {attempt} here"
+            )
+        if self._driver.power_state(move.instance.uuid) in ON:
+            raise errors.GuestStateUnexpected(
+                f"The copy of instance {move.instance.uuid} here is in use since the move: shut it down, and revert again"
             )
         return self._result(move.instance.uuid)
 

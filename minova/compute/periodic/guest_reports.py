@@ -9,9 +9,11 @@ from functools import partial
 from minova import errors
 from minova.compute.instances.background import Background
 from minova.compute.instances.builds import Builder
+from minova.compute.instances.domains import is_handed_over
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.hosts.compute_node import DomainView
+from minova.objects.servers.states import PowerState
 from minova.objects.unexpected.guest_record import GuestMark, GuestRecord, GuestsAnswer
 from minova.virt.driver import ComputeDriver
 from minova.virt.driver.disks import LeftDisks
@@ -58,6 +60,10 @@ class GuestReporter:
             if uuid in by_uuid:
                 work = partial(self._builder.removals.pause_stray, uuid, by_uuid[uuid].attempt)
                 self._background.run(ctx, ("stray", uuid), work)
+        for uuid in answer.resume:
+            if uuid in by_uuid:
+                work = partial(self._builder.removals.resume_kept, ctx, uuid, by_uuid[uuid].attempt)
+                self._background.run(ctx, ("handed over", uuid), work)
 
     def _send(self, ctx: RequestContext, answer: GuestsAnswer) -> None:
         records = [record for uuid in answer.wanted if (record := self._records.of(uuid)) is not None]
@@ -95,6 +101,7 @@ class GuestReporter:
                 vcpus=domain.vcpus,
                 power_state=domain.power_state,
                 attempt=domain.attempt,
+                handed_over=domain.power_state == PowerState.PAUSED and is_handed_over(self._driver, domain.uuid),
             ),
             record,
         )
@@ -118,6 +125,7 @@ def _with_record(mark: GuestMark, record: GuestRecord | None) -> GuestMark:
         disk_gb=mark.disk_gb or record.instance.flavor.disk_gb,
         power_state=mark.power_state,
         attempt=mark.attempt,
+        handed_over=mark.handed_over,
         action_id=last.id if last is not None else None,
         request_id=last.request_id if last is not None else None,
         has_domain=mark.has_domain,

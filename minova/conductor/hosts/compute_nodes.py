@@ -97,7 +97,11 @@ class ComputeNodes(AuditsApi):
                 require_same_node(session, host, view)
             open_builds = tasks.builds_on(session, host, nodename)
             moving = migrations.in_progress_on(session, host, nodename)
-            judged = judge(session, host, view.domains, unexpected.newer_on(session, host))
+            listed = unexpected.reasons_on(session, host)
+            newer, misplaced = (
+                listed.get(reason.value, set()) for reason in (DomainVerdict.NEWER, DomainVerdict.MISPLACED)
+            )
+            judged = judge(session, host, view.domains, newer, misplaced=misplaced)
             removable = judged.of(DomainVerdict.REMOVE)
             no_row = instances.without_row(
                 session, host, _unheld(view, instance_uuids := tuple(instances.holding(session, host, nodename)))

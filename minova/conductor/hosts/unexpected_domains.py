@@ -12,13 +12,19 @@ from minova.db.sql import chunked, in_list
 from minova.objects.hosts.compute_node import DomainView
 from minova.objects.servers.migration import ENDED
 from minova.objects.servers.migration import Migration as MigrationObject
-from minova.objects.servers.states import VmState
+from minova.objects.servers.states import PowerState, VmState
 from minova.objects.unexpected.guest_record import GuestMark
-from minova.objects.unexpected.removal_rules import DomainRow, DomainVerdict, must_pause, verdict
+from minova.objects.unexpected.removal_rules import DomainRow, DomainVerdict, is_stray, must_pause, verdict
 
 # Built once: every audit of every node and every report of guests run it.
 _ROWS = select(
-    Instance.uuid, Instance.host, Instance.attempt, Instance.vm_state, Instance.task_state, Instance.deleted_at
+    Instance.uuid,
+    Instance.host,
+    Instance.attempt,
+    Instance.vm_state,
+    Instance.power_state,
+    Instance.task_state,
+    Instance.deleted_at,
 ).where(in_list(Instance.uuid))
 
 
@@ -36,16 +42,23 @@ class JudgedDomains(msgspec.Struct, frozen=True):
 
 
 def judge(
-    session: Session, host: str, domains: Sequence[DomainView] | Sequence[GuestMark], newer: Container[str] = ()
+    session: Session,
+    host: str,
+    domains: Sequence[DomainView] | Sequence[GuestMark],
+    newer: Container[str] = (),
+    *,
+    strays: Container[str] = (),
+    misplaced: Container[str] = (),
 ) -> JudgedDomains:
-    """`newer`: guests whose last action on the host the database does not have."""
+    """`newer`: guests whose last action on the host the database does not have. `strays`, `misplaced`: guests that were so by the last
+    report of guests. It knows their last actions, so that an audit does not remove what was misplaced by it.
+    """
     rows = {
         uuid: msgspec.structs.replace(row, knows_action=False) if uuid in newer else row
         for uuid, row in _rows(session, host, [domain.uuid for domain in domains]).items()
     }
     verdicts = {
-        domain.uuid: verdict(domain.attempt, domain.power_state, rows.get(domain.uuid), accepted=domain.accepted)
-        for domain in domains
+        domain.uuid: _verdict(domain, rows.get(domain.uuid), strays=strays, misplaced=misplaced) for domain in domains
     }
     return JudgedDomains(
         {
@@ -62,11 +75,24 @@ def judge(
     )
 
 
+def _verdict(
+    domain: DomainView | GuestMark, row: DomainRow | None, *, strays: Container[str], misplaced: Container[str]
+) -> DomainVerdict:
+    uuid, attempt, state, accepted = domain.uuid, domain.attempt, domain.power_state, domain.accepted
+    if is_stray(attempt, state, row, accepted=accepted, was_stray=uuid in strays):
+        return DomainVerdict.STRAY
+    domain_verdict = verdict(attempt, state, row, accepted=accepted)
+    is_deleted = row is not None and row.deleted
+    if domain_verdict is DomainVerdict.REMOVE and uuid in misplaced and not is_deleted:
+        return DomainVerdict.MISPLACED
+    return domain_verdict
+
+
 def _rows(session: Session, host: str, uuids: Iterable[str]) -> dict[str, DomainRow]:
     """Returns the rows of these instances that exist, deleted or not."""
     rows = {}
     for chunk in chunked(list(uuids)):
-        for uuid, at, attempt, vm_state, task_state, deleted_at in (
+        for uuid, at, attempt, vm_state, power_state, task_state, deleted_at in (
             session.connection().execute(_ROWS, {"some": chunk}).all()
         ):
             rows[uuid] = DomainRow(
@@ -76,6 +102,7 @@ def _rows(session: Session, host: str, uuids: Iterable[str]) -> dict[str, Domain
                 idle=task_state is None,
                 deleted=deleted_at is not None,
                 is_here=at == host,
+                runs_there=power_state == PowerState.RUNNING,
             )
     away = [uuid for uuid, row in rows.items() if not row.is_here and not row.deleted]
     rows |= _away(session, host, {uuid: rows[uuid] for uuid in away}) if away else {}
@@ -103,11 +130,19 @@ def _away(session: Session, host: str, rows: Mapping[str, DomainRow]) -> dict[st
             idle=row.idle and uuid not in working and uuid not in moving,
             is_here=task.host == host or is_moving,
             moves=is_moving,
+            is_kept=is_moving and _keeps_copy(moving[uuid], host),
             schedules=task.step == TaskStep.SCHEDULE,
             left_before=moved.get(uuid, nowhere).left_before,
             given_up=moved.get(uuid, nowhere).given_up,
         )
     return completed
+
+
+def _keeps_copy(migration: MigrationObject, host: str) -> bool:
+    """Whether a cold move has taken its instance from this host. A guest that moves live may run here for a while still."""
+    if migration.is_live or migration.is_evacuation or not migration.switched:
+        return False
+    return migration.source_compute == host != migration.dest_compute
 
 
 class EndedMoves(msgspec.Struct, frozen=True):

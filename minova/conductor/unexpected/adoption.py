@@ -49,12 +49,16 @@ class Adoption:
 
         `take_from`: the other hosts that may lose the instance, if a row or a task names them.
 
-        Raises Conflict if the rows cannot be made, or another host has the instance; then the transaction must be
+        Raises Conflict if the rows cannot be made, or another host has the instance, or the guest is a copy of a move; then the transaction must be
         rolled back.
         """
         if guest.reason == DomainVerdict.NO_COPY.value:
             open_moves.confirm(session, guest, at, now)
             return
+        if guest.reason == DomainVerdict.STRAY.value:
+            raise errors.Conflict(
+                f"The guest on {guest.host} is a copy that a move has left. Shut it down there, and revert the move if you want it."
+            )
         record = guest.record
         if record is None:
             raise errors.Conflict(f"Host {guest.host} has sent no record of guest {guest.uuid}.")

@@ -7,15 +7,16 @@ The reports change nothing but those rows and held addresses, and the row of suc
 """
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from oslo_config import cfg
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.conductor.hosts.unexpected_domains import judge
+from minova.conductor.hosts.liveness import Liveness
+from minova.conductor.hosts.unexpected_domains import JudgedDomains, judge
 from minova.conductor.tasks.worker import TaskWorker
-from minova.conductor.unexpected import built_guests
+from minova.conductor.unexpected import built_guests, handed_over, strays
 from minova.conductor.unexpected.checks import record_is_valid, require_marks
 from minova.conductor.unexpected.warnings import warn_of_some
 from minova.conductor.unexpected.witnesses import ReportNotes
@@ -28,13 +29,14 @@ from minova.objects.unexpected.guest_record import GuestMark, GuestRecord, Guest
 from minova.objects.unexpected.removal_rules import WHY, DomainVerdict, too_many
 
 LOG = logging.getLogger(__name__)
-_REPORTED = frozenset({DomainVerdict.NO_ROW, DomainVerdict.NEWER, DomainVerdict.MISPLACED})
+_REPORTED = frozenset({DomainVerdict.NO_ROW, DomainVerdict.NEWER, DomainVerdict.MISPLACED, DomainVerdict.STRAY})
 
 
 class GuestReports(GuestReportsApi):
-    def __init__(self, conf: cfg.ConfigOpts, worker: TaskWorker) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, worker: TaskWorker, liveness: Liveness) -> None:
         self._conf = conf.conductor
         self._worker = worker
+        self._liveness = liveness
         self._notes = ReportNotes(worker, cloud.HOST)
         self._said: set[tuple[str, str]] = set()
 
@@ -43,12 +45,23 @@ class GuestReports(GuestReportsApi):
     ) -> GuestsAnswer:
         """See `report_order` for the order of reports."""
         require_marks(guests)
+        hosts = self._liveness.hosts()
         with self._worker.db.read() as session:
-            verdicts, expected, to_pause = self._judged(session, host, guests)
+            rows = unexpected.guests_on(session, host)
+            judged = self._judged(session, host, guests, rows)
+            verdicts = self._reported(judged)
+            expected = frozenset(mark.uuid for mark in guests) - judged.verdicts.keys()
+            to_resume = handed_over.to_resume(
+                session,
+                host,
+                [guest for guest in guests if guest.uuid in expected],
+                judged.rows,
+                hosts,
+                self._worker.history.row,
+            )
             reported_uuids = {mark.uuid for mark in guests}
             missing = dict.fromkeys(unexpected.without_guest(session, host, reported_uuids), DomainVerdict.NO_GUEST)
             missing |= dict.fromkeys(unexpected.without_copy(session, host, reported_uuids), DomainVerdict.NO_COPY)
-            rows = unexpected.guests_on(session, host)
             records, most = unexpected.records_on(session, host), held_ports.most_guests(session, host)
         is_latest = True
         marks = [*guests, *(GuestMark(uuid=uuid, has_domain=False) for uuid in missing)]
@@ -58,55 +71,62 @@ class GuestReports(GuestReportsApi):
         # In safe mode the note below counts, so that it must not come from an old report.
         if rows or verdicts or self._worker.safe_mode.reason is not None:
             is_latest, rows = self._worker.record(
-                lambda session: self._write_in_order(session, host, marks, verdicts, expected, ctx.process, number)
+                lambda session: self._write_in_order(session, ctx, host, marks, verdicts, expected, number)
             )
         if is_latest:
             self._notes.note(host)
+        is_settled = self._worker.safe_mode.reason is None
         return GuestsAnswer(
             newer=tuple(uuid for uuid, reason in verdicts.items() if reason is DomainVerdict.NEWER),
-            wanted=tuple(uuid for uuid, row in rows.items() if row.record is None and row.mark.has_record)
+            wanted=tuple(
+                uuid
+                for uuid, row in rows.items()
+                if row.record is None and row.mark.has_record and row.reason != DomainVerdict.STRAY.value
+            )
             if records < most
             else (),
             remove=tuple(uuid for uuid, row in rows.items() if row.remove_at is not None and uuid not in expected),
             # Until all hosts have reported, nothing is known to be older than its row.
-            pause=to_pause if self._worker.safe_mode.reason is None else (),
+            pause=_to_pause(judged, hosts.present) if is_settled else (),
+            resume=to_resume if is_settled else (),
         )
 
     def _judged(
-        self, session: Session, host: str, guests: Sequence[GuestMark]
-    ) -> tuple[dict[str, DomainVerdict], frozenset[str], tuple[str, ...]]:
-        """Returns the guests that the database does not expect on the host, with those that wait for their removal; those that it
-        expects; and those that are to be paused.
-        """
-        judged = judge(session, host, guests, unexpected.with_unknown_actions(session, guests))
+        self, session: Session, host: str, guests: Sequence[GuestMark], listed: Mapping[str, UnexpectedGuest]
+    ) -> JudgedDomains:
+        stray = {uuid for uuid, row in listed.items() if row.reason == DomainVerdict.STRAY.value}
+        return judge(session, host, guests, unexpected.with_unknown_actions(session, guests), strays=stray)
+
+    def _reported(self, judged: JudgedDomains) -> dict[str, DomainVerdict]:
+        """Returns the guests that the database does not expect on the host, with those that wait for their removal."""
         removable = judged.of(DomainVerdict.REMOVE)
         waits = set(removable) if too_many(len(removable), self._conf.max_automatic_removals) else set()
-        reported = {
+        return {
             uuid: DomainVerdict.REMOVE if uuid in waits else verdict
             for uuid, verdict in judged.verdicts.items()
             if verdict in _REPORTED or uuid in waits
         }
-        return reported, frozenset(mark.uuid for mark in guests) - judged.verdicts.keys(), judged.to_pause
 
     def _write_in_order(
         self,
         session: Session,
+        ctx: RequestContext,
         host: str,
         guests: Sequence[GuestMark],
         verdicts: dict[str, DomainVerdict],
         expected: frozenset[str],
-        process: str | None,
         number: int,
     ) -> tuple[bool, dict[str, UnexpectedGuest]]:
         """Returns whether the report was the latest, and the rows of the host."""
-        if not report_order.is_next(session, host, process, number):
+        if not report_order.is_next(session, host, ctx.process, number):
             LOG.info("A late report of host %s about its guests is ignored", host)
             return False, unexpected.guests_on(session, host)
-        return True, self._write(session, host, guests, verdicts, expected)
+        return True, self._write(session, ctx, host, guests, verdicts, expected)
 
     def _write(
         self,
         session: Session,
+        ctx: RequestContext,
         host: str,
         guests: Sequence[GuestMark],
         verdicts: dict[str, DomainVerdict],
@@ -127,6 +147,12 @@ class GuestReports(GuestReportsApi):
         held_ports.release(session, absent_uuids - unexpected.reported_elsewhere(session, host, absent_uuids))
         new = {f"{uuid} ({WHY[reason]})" for uuid, reason in verdicts.items() if uuid not in rows}
         warn_of_some("Guests on host %s are not as expected: %s", host, new)
+        new_strays = {
+            uuid
+            for uuid, reason in verdicts.items()
+            if reason is DomainVerdict.STRAY and (uuid not in rows or rows[uuid].reason != reason.value)
+        }
+        strays.record(session, ctx, host, new_strays, at)
         for mark in sorted(guests, key=lambda guest: guest.uuid):
             if mark.uuid in verdicts:
                 unexpected.note_guest(session, host, mark, verdicts[mark.uuid], at)
@@ -203,3 +229,12 @@ class GuestReports(GuestReportsApi):
         if (host, text) not in self._said:
             self._said.add((host, text))
             LOG.error(text, host)
+
+
+def _to_pause(judged: JudgedDomains, present: Collection[str]) -> tuple[str, ...]:
+    """A guest that no move has left here is paused only if the row's host was heard of lately: else nobody knows whether its own runs."""
+    return tuple(
+        uuid
+        for uuid in judged.to_pause
+        if judged.verdicts.get(uuid) is not DomainVerdict.MISPLACED or judged.rows[uuid].host in present
+    )

@@ -88,7 +88,7 @@ def _guest(guest: UnexpectedGuest, why_alone: tuple[str, ...]) -> UnexpectedItem
         power_state=power_state,
         attempt=guest.mark.attempt,
         can_be_adopted=(guest.record is not None or reason is DomainVerdict.NO_COPY)
-        and reason is not DomainVerdict.REMOVE
+        and reason not in {DomainVerdict.REMOVE, DomainVerdict.STRAY}
         and guest.remove_at is None,
         is_to_be_removed=guest.remove_at is not None,
         seen_at=guest.seen_at,

@@ -25,6 +25,11 @@ def remove(session: Session, uuid: str, host: str | None, at: datetime) -> list[
     runs: it has no record, so it cannot be adopted, and its source's guest stands still meanwhile.
     """
     guests = removable_guests(session, uuid, host)
+    if not guests and (strays := _strays(session, uuid, host)):
+        raise errors.Conflict(
+            f"The guest on {' and '.join(strays)} is a copy that a move of server {uuid} has left: shut it down there. It is removed when "
+            "the move is confirmed, or once the server's own guest has started"
+        )
     if not guests:
         raise errors.NotFound(f"No host reports an unexpected guest {uuid}.")
     row = session.execute(select(Instance.host, Instance.deleted_at).where(Instance.uuid == uuid)).one_or_none()
@@ -47,9 +52,14 @@ def remove(session: Session, uuid: str, host: str | None, at: datetime) -> list[
 
 
 def removable_guests(session: Session, uuid: str, host: str | None) -> list[UnexpectedGuest]:
-    """Returns what this host, or all hosts, report of the guest, without reports that there is nothing."""
+    """Returns what this host, or all hosts, report of the guest, without reports that there is nothing, and copies that moves remove."""
     listed = (guest for guest in unexpected.guests(session, uuid) if host in {None, guest.host})
-    return [guest for guest in listed if guest.reason not in HAS_NOTHING]
+    return [guest for guest in listed if guest.reason not in {*HAS_NOTHING, DomainVerdict.STRAY}]
+
+
+def _strays(session: Session, uuid: str, host: str | None) -> list[str]:
+    listed = (guest for guest in unexpected.guests(session, uuid) if host in {None, guest.host})
+    return [guest.host for guest in listed if guest.reason == DomainVerdict.STRAY.value]
 
 
 def remove_last_copies(

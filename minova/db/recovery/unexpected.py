@@ -34,9 +34,7 @@ _LACKING = (
     DomainVerdict.NO_COPY.value,
 )
 # Built once: every audit of every node runs it.
-_NEWER_ON = select(UnexpectedGuest.uuid).where(
-    UnexpectedGuest.host == bindparam("on_host"), UnexpectedGuest.reason == DomainVerdict.NEWER.value
-)
+_REASONS_ON = select(UnexpectedGuest.uuid, UnexpectedGuest.reason).where(UnexpectedGuest.host == bindparam("on_host"))
 
 
 def is_empty(session: Session, host: str | None = None) -> bool:
@@ -73,9 +71,17 @@ def records_of(session: Session, uuids: Collection[str]) -> list[UnexpectedGuest
     return sorted(rows, key=lambda row: (row.uuid, row.host))
 
 
+def reasons_on(session: Session, host: str) -> dict[str, set[str]]:
+    """Returns the guests of a host by the reason for which the host's last report has listed them."""
+    by_reason: dict[str, set[str]] = {}
+    for uuid, reason in session.connection().execute(_REASONS_ON, {"on_host": host}):
+        by_reason.setdefault(reason, set()).add(uuid)
+    return by_reason
+
+
 def newer_on(session: Session, host: str) -> set[str]:
     """Returns the guests of a host that are newer than their rows, as the host has reported them last."""
-    return set(session.connection().execute(_NEWER_ON, {"on_host": host}).scalars())
+    return reasons_on(session, host).get(DomainVerdict.NEWER.value, set())
 
 
 def newer_among(session: Session, uuids: Collection[str]) -> dict[str, str]:

@@ -68,7 +68,9 @@ def _unexpected(patient: Patient) -> Iterator[Finding]:
             subject=f"the guest {row.uuid} on {row.host}",
             problem="is unexpected",
             detail=WHY[DomainVerdict(row.reason)],
-            mend=f"minova-manage unexpected list, then adopt or remove {row.uuid}",
+            mend=f"shut it down on {row.host} (docs/operators/moves.md)"
+            if row.reason == DomainVerdict.STRAY.value
+            else f"minova-manage unexpected list, then adopt or remove {row.uuid}",
         )
 
 

@@ -73,6 +73,7 @@ class GuestMark(msgspec.Struct, frozen=True, kw_only=True):
     `attempt` None: not known.
     `action_id`, `request_id`: the last action that ended on the host; None: none is recorded.
     `accepted`: see GuestRecord.
+    `handed_over`: it is paused, since a live migration has handed it over to another host, which has yet to show it.
     `has_domain` False: only disks are left. `has_record`: the host can send a GuestRecord.
     """
 
@@ -86,6 +87,7 @@ class GuestMark(msgspec.Struct, frozen=True, kw_only=True):
     attempt: Figure | None = None
     action_id: Figure | None = None
     request_id: Name | None = None
+    handed_over: bool = False
     has_domain: bool = True
     has_record: bool = False
     accepted: bool = False
@@ -97,10 +99,12 @@ class GuestsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     `newer`: guests that are newer than their rows. The host leaves them as they are.
     `wanted`: guests whose records the conductor wants.
     `remove`: guests that an operator has decided to remove.
-    `pause`: guests that run although an ended move or an evacuation has given their servers to another host.
+    `pause`: guests that run although a move or an evacuation has given their servers to another host.
+    `resume`: guests that were handed over to other hosts, none of which has anything of them.
     """
 
     newer: tuple[str, ...] = ()
     wanted: tuple[str, ...] = ()
     remove: tuple[str, ...] = ()
     pause: tuple[str, ...] = ()
+    resume: tuple[str, ...] = ()

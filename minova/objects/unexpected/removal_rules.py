@@ -12,11 +12,14 @@ know it: the database may be older than the domain (a restored backup, a replica
     an ended migration took it from this host, by a later       an earlier attempt: remove
     attempt that the other host has confirmed
     an ended migration did not bring it to this host            the attempts that it gave up: remove
-    it is evacuated, or to be removed after a move              EXPECTED: its host removes it when it may
+    it is evacuated, or to be removed after a move, or is       EXPECTED: its host removes it when it may. STRAY if it is
+    kept until a move is confirmed                              in use
     anything else                                               this attempt: MISPLACED, left as it is
     a later attempt, or that this one was given up, and its     MISPLACED, too
     host knows that the report of its success was accepted
-    anything                                                    a later attempt than the row knows: NEWER, left as it is
+    anything                                                    a later attempt than the row knows, or its last action is
+                                                                not recorded: NEWER, left as it is
+    another host has a later attempt                            its last action is not recorded: MISPLACED
     nothing                                                     any attempt: NO_ROW, left as it is
 """
 
@@ -31,7 +34,8 @@ from minova.objects.servers.states import RESOURCE_FREE, PowerState, VmState
 class DomainVerdict(StrEnum):
     """EXPECTED domains are where their rows say. REMOVE: there is proof that the domain may be removed. NO_GUEST: the
     host of a server has neither a domain nor disks of it. NO_COPY: neither has the source of a move that waits for its
-    confirmation: it was confirmed, as far as the source is concerned.
+    confirmation: it was confirmed, as far as the source is concerned. STRAY: a copy that a move has left, and that is
+    in use although another host has the server.
     """
 
     EXPECTED = "expected"
@@ -41,6 +45,7 @@ class DomainVerdict(StrEnum):
     MISPLACED = "misplaced"
     NO_GUEST = "no_guest"
     NO_COPY = "no_copy"
+    STRAY = "stray"
 
 
 # Reports of a host that has nothing of the guest.
@@ -53,6 +58,7 @@ WHY = {
     DomainVerdict.MISPLACED: "its row names another host",
     DomainVerdict.NO_GUEST: "its host has neither domain nor disks of this server",
     DomainVerdict.NO_COPY: "its move waits for a confirmation, and its source has no copy to go back to",
+    DomainVerdict.STRAY: "a move has left it, and it is not off, though another host has its server: it is paused",
     DomainVerdict.REMOVE: "it is to be removed, with more others than [conductor] max_automatic_removals",
 }
 
@@ -64,11 +70,13 @@ class DomainRow(msgspec.Struct, frozen=True, kw_only=True):
     `is_here`: the row or the task names the domain's host, or a migration in progress does.
     `moves`: a migration in progress names the domain's host, so that the guest there may be of an earlier attempt.
     `schedules`: a task looks for a host now, so that every earlier attempt was given up.
+    `is_kept`: a cold move has taken the instance from the domain's host, which keeps its copy, off, until the move ends.
     `is_leaving`: an evacuation takes the instance from the domain's host, or the host has still to remove what a
     migration has left there.
     `left_before`: ended migrations took every attempt below this one from the domain's host, and the other host has
     confirmed its own copy.
     `given_up`: attempts of ended migrations that did not bring the instance to their destinations.
+    `runs_there`: the guest of the row's host runs, by its last report.
     `knows_action`: the last action that ended on the domain's host is recorded.
     """
 
@@ -80,9 +88,11 @@ class DomainRow(msgspec.Struct, frozen=True, kw_only=True):
     is_here: bool = False
     moves: bool = False
     schedules: bool = False
+    is_kept: bool = False
     is_leaving: bool = False
     left_before: int = 0
     given_up: frozenset[int] = frozenset()
+    runs_there: bool = False
     knows_action: bool = True
 
 
@@ -95,7 +105,9 @@ def verdict(attempt: int | None, power_state: int, row: DomainRow | None, *, acc
     if row is None:
         return DomainVerdict.NO_ROW
     if not row.deleted and not row.knows_action:
-        return DomainVerdict.NEWER
+        # What has happened to an earlier attempt before another host got the server is not newer than that.
+        is_older = attempt is not None and attempt < row.attempt and not row.is_here
+        return DomainVerdict.MISPLACED if is_older else DomainVerdict.NEWER
     if attempt is not None and attempt > row.attempt:
         if accepted or not _was_not_brought(attempt, row):
             return DomainVerdict.NEWER
@@ -118,14 +130,35 @@ def verdict(attempt: int | None, power_state: int, row: DomainRow | None, *, acc
     return DomainVerdict.REMOVE if has_left or was_given_up else DomainVerdict.MISPLACED
 
 
-def must_pause(attempt: int | None, power_state: int, row: DomainRow | None, *, accepted: bool = False) -> bool:
-    """Whether a guest of this attempt runs beside the one of the host that its row names, until its own host may remove it: only that
-    host may run the server. The arguments: see `verdict`.
+def is_stray(
+    attempt: int | None, power_state: int, row: DomainRow | None, *, accepted: bool = False, was_stray: bool = False
+) -> bool:
+    """Whether a copy that a move or an evacuation has left here is in use: only the row's host may run the server. The arguments: see
+    `verdict`.
+
+    `was_stray`: it was so at the last report. It is until it is off, although its host has paused it: a copy that waits paused for its
+    removal may have arrived so.
     """
-    if row is None or row.deleted or row.is_here or row.moves or row.host is None or not row.is_leaving:
+    if row is None or row.deleted or row.host is None or not (row.is_kept or (row.is_leaving and not row.moves)):
         return False
-    is_expected = verdict(attempt, power_state, row, accepted=accepted) is DomainVerdict.EXPECTED
-    return power_state == PowerState.RUNNING and is_expected
+    if not row.is_kept and row.is_here:
+        return False
+    if verdict(attempt, power_state, row, accepted=accepted) is not DomainVerdict.EXPECTED:
+        return False
+    return power_state == PowerState.RUNNING or (power_state == PowerState.PAUSED and (row.is_kept or was_stray))
+
+
+def must_pause(attempt: int | None, power_state: int, row: DomainRow | None, *, accepted: bool = False) -> bool:
+    """Whether a guest of this attempt runs beside the host that its row names, and is older than the guest there. The arguments: see
+    `verdict`. Without a later attempt there, nothing proves which of two guests is the server's.
+    """
+    if row is None or power_state != PowerState.RUNNING:
+        return False
+    if is_stray(attempt, power_state, row, accepted=accepted):
+        return True
+    is_older = attempt is not None and attempt < row.attempt
+    is_misplaced = verdict(attempt, power_state, row, accepted=accepted) is DomainVerdict.MISPLACED
+    return is_misplaced and is_older and row.idle and row.runs_there
 
 
 def _was_not_brought(attempt: int, row: DomainRow) -> bool:

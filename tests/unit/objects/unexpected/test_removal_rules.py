@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minova.objects.servers.states import PowerState, VmState
+from minova.objects.unexpected import removal_rules
 from minova.objects.unexpected.removal_rules import DomainRow, DomainVerdict, must_pause, verdict
 
 EXPECTED, REMOVE, NO_ROW, NEWER, MISPLACED, *_ = DomainVerdict
@@ -66,6 +67,14 @@ CASES: list[tuple[str, int | None, bool, DomainRow | None, DomainVerdict]] = [
         MISPLACED,
     ),
     ("its last action is not recorded", 2, True, row(is_here=True, knows_action=False), NEWER),
+    (
+        "its last action is not recorded, and another host has a later attempt",
+        1,
+        False,
+        row(knows_action=False),
+        MISPLACED,
+    ),
+    ("... and this host, too", 1, False, row(is_here=True, knows_action=False), NEWER),
     ("deleted after an action that is not recorded", 2, True, row(deleted=True, knows_action=False), REMOVE),
 ]
 
@@ -87,6 +96,15 @@ def test_verdicts(attempt: int | None, is_on: bool, row: DomainRow | None, expec
         (False, 1, False, row(is_leaving=True)),
         (False, 1, True, row(is_leaving=True, is_here=True)),
         (False, 1, True, row(is_leaving=True, moves=True)),
+        (True, 1, True, row(VmState.RESIZED, moves=True, is_here=True, is_kept=True)),
+        (True, 1, True, row(VmState.RESIZED, moves=True, is_here=True, is_kept=True, idle=False)),
+        (False, 1, False, row(VmState.RESIZED, moves=True, is_here=True, is_kept=True)),
+        (False, 1, True, row(moves=True, is_here=True)),  # a guest that moves live may run on both sides
+        (True, 1, True, row(runs_there=True, knows_action=False)),
+        (False, 1, True, row(knows_action=False)),  # whose server is off
+        (False, 1, True, row(runs_there=True, knows_action=False, idle=False)),
+        (False, 2, True, row(runs_there=True)),  # of the same attempt
+        (False, None, True, row(runs_there=True)),
         (False, 1, True, row(is_leaving=True, deleted=True)),  # removed
         (False, 2, True, row()),  # without any proof
         (False, 2, True, None),
@@ -96,6 +114,25 @@ def test_a_guest_that_runs_beside_the_one_of_the_rows_host_is_paused(
     is_stray: bool, attempt: int, is_on: bool, row: DomainRow | None
 ) -> None:
     assert must_pause(attempt, PowerState.RUNNING if is_on else PowerState.SHUTDOWN, row) is is_stray
+
+
+@pytest.mark.parametrize(
+    ("is_stray", "state", "was_stray", "row"),
+    [
+        (True, PowerState.RUNNING, False, row(moves=True, is_here=True, is_kept=True)),
+        (True, PowerState.PAUSED, False, row(moves=True, is_here=True, is_kept=True)),
+        (False, PowerState.SHUTDOWN, True, row(moves=True, is_here=True, is_kept=True)),
+        (False, PowerState.RUNNING, True, row(moves=True, is_here=True)),
+        (True, PowerState.RUNNING, False, row(is_leaving=True)),
+        (True, PowerState.PAUSED, True, row(is_leaving=True)),
+        (False, PowerState.PAUSED, False, row(is_leaving=True)),  # it has arrived so, and waits for its removal
+        (False, PowerState.RUNNING, False, row(runs_there=True)),  # misplaced
+    ],
+)
+def test_a_copy_that_a_move_has_left_is_a_stray_until_it_is_off(
+    is_stray: bool, state: PowerState, was_stray: bool, row: DomainRow
+) -> None:
+    assert removal_rules.is_stray(1, state, row, was_stray=was_stray) is is_stray
 
 
 ACCEPTED: list[tuple[str, int, bool, DomainRow, DomainVerdict]] = [
@@ -137,6 +174,7 @@ ROWS = st.builds(
     deleted=st.booleans(),
     is_here=st.booleans(),
     schedules=st.booleans(),
+    is_kept=st.booleans(),
     is_leaving=st.booleans(),
     left_before=st.integers(0, 4),
     given_up=st.frozensets(st.integers(0, 4)),
