@@ -5,7 +5,7 @@ import pytest
 from minova.errors import BadRequest
 from minova.hardware.demands import require_agreement_of
 from minova.hardware.guest.features import FlavorAndImage
-from minova.objects.actions.rescue import first_image_of, is_of_same_system, rescue_device
+from minova.objects.actions.rescue import RescueDevice, first_image_of, is_of_same_system, rescue_device
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.instance import Instance
@@ -59,3 +59,31 @@ def test_bug_an_image_was_refused_at_the_creation_for_keys_of_its_rescue(key: st
     require_agreement_of(FlavorAndImage(flavor, Image(id="i", properties={key: value})))
     with pytest.raises(BadRequest, match=rf"'{value}' is not supported \({key} of the image\)"):
         rescue_device({key: value})
+
+
+@pytest.mark.parametrize(
+    ("properties", "device"),
+    [
+        ({}, None),
+        ({"hw_rescue_device": "", "hw_rescue_bus": ""}, None),
+        ({"hw_rescue_device": "disk"}, RescueDevice()),
+        ({"hw_rescue_device": "cdrom"}, RescueDevice(is_cd=True)),
+        ({"hw_rescue_bus": "virtio"}, RescueDevice(bus="virtio")),
+        ({"hw_rescue_device": "cdrom", "hw_rescue_bus": "sata"}, RescueDevice(bus="sata", is_cd=True)),
+    ],
+)
+def test_where_a_rescue_disk_is_attached(properties: dict[str, str], device: RescueDevice | None) -> None:
+    assert rescue_device(properties) == device
+
+
+@pytest.mark.parametrize(
+    ("properties", "why"),
+    [
+        ({"hw_rescue_device": "cdrom", "hw_rescue_bus": "virtio"}, "Requested rescue bus 'virtio' is not supported"),
+        ({"hw_rescue_bus": "b" * 99}, f"Requested rescue bus '{'b' * 64}' is not supported"),
+        ({"hw_rescue_device": "d" * 99}, f"Requested rescue device '{'d' * 64}' is not supported"),
+    ],
+)
+def test_a_place_that_no_guest_has_is_refused(properties: dict[str, str], why: str) -> None:
+    with pytest.raises(BadRequest, match=why):
+        rescue_device(properties)
