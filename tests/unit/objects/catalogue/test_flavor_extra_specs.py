@@ -54,3 +54,28 @@ def test_what_nova_refuses_is_refused_with_its_key(key: str, value: str, words: 
     with pytest.raises(InvalidExtraSpec, match=f"Flavor extra spec {key}: .*{words}") as caught:
         check(key, value)
     assert len(str(caught.value)) < 1000
+
+
+LEAST_AND_MOST = {
+    "hw:numa_nodes": (1, 10**19),
+    "hw:serial_port_count": (0, 10**19),
+    "hw:redirected_usb_ports": (0, 15),
+    "quota:cpu_quota": (-(10**19), 10**19),
+    "quota:memory_shares_share": (0, 10**19),
+}
+
+
+@pytest.mark.parametrize("key", LEAST_AND_MOST)
+def test_numbers_have_their_bounds(key: str) -> None:
+    least, most = LEAST_AND_MOST[key]
+    for number in (least, most):
+        check(key, str(number))
+    for number in (least - 1, 10 * most + 10):
+        if number >= 0 or key != "quota:cpu_quota":
+            with pytest.raises(InvalidExtraSpec):
+                check(key, str(number))
+
+
+def test_a_refusal_repeats_the_beginning_of_key_and_value() -> None:
+    with pytest.raises(InvalidExtraSpec, match=f"Flavor extra spec hw:{'k' * 252}: '{'v' * 255}' is not valid"):
+        check("hw:" + "k" * 300, "v" * 300)

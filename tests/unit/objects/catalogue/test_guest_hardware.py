@@ -117,3 +117,92 @@ def test_refusal_repeats_no_more_than_the_beginning_of_a_value() -> None:
     with pytest.raises(InvalidImageProperty) as caught:
         guest_hardware({"hw_disk_bus": "x" * 10**6})
     assert len(str(caught.value)) < 500
+
+
+HARDWARE = [
+    ({}, {"hw:boot_menu": "true"}, GuestHardware(boot_menu=True)),
+    ({"hw_boot_menu": "false"}, {"hw:boot_menu": "true"}, GuestHardware()),
+    ({}, {"hw:watchdog_action": "reset"}, GuestHardware(watchdog_action="reset")),
+    ({"hw_watchdog_action": "pause"}, {"hw:watchdog_action": "reset"}, GuestHardware(watchdog_action="pause")),
+    ({"hw_watchdog_action": "disabled"}, {"hw:watchdog_action": "reset"}, GuestHardware()),
+    ({"hw_rng_model": "virtio"}, {"hw_rng:allowed": "false"}, GuestHardware()),
+    ({}, {"hw_rng:rate_bytes": "5"}, GuestHardware()),
+    (
+        {"hw_rng_model": "virtio"},
+        {"hw_rng:rate_bytes": "9999999999", "hw_rng:rate_period": "7"},
+        GuestHardware(rng=Rng(rate_bytes=9999999999, rate_period=7)),
+    ),
+    ({"hw_rng_model": "virtio"}, {"hw_rng:rate_period": "0"}, GuestHardware(rng=Rng())),
+    ({"hw_video_ram": "64"}, {"hw_video:ram_max_mb": "64"}, GuestHardware(video_ram_mb=64)),
+    ({"hw_video_ram": "0"}, {}, GuestHardware()),
+    (
+        {"hw_firmware_type": "uefi"},
+        {"os:secure_boot": "required"},
+        GuestHardware(uefi=True, secure_boot="required"),
+    ),
+    ({"os_secure_boot": "optional"}, {}, GuestHardware(secure_boot="optional")),
+    ({"os_secure_boot": "disabled"}, {"os:secure_boot": "disabled"}, GuestHardware()),
+    (
+        {"hw_firmware_type": "uefi", "os_secure_boot": "required", "hw_machine_type": "pc-q35-7.2"},
+        {},
+        GuestHardware(uefi=True, secure_boot="required", machine_type="pc-q35-7.2"),
+    ),
+    ({"hw_disk_bus": "ide", "hw_machine_type": "pc"}, {}, GuestHardware(disk_bus="ide", machine_type="pc")),
+    ({"hw_disk_bus": "ide", "hw_cdrom_bus": "ide"}, {}, GuestHardware(disk_bus="ide", cdrom_bus="ide")),
+    (
+        {"hw_disk_bus": "ide", "hw_firmware_type": "uefi", "os_secure_boot": "optional"},
+        {},
+        GuestHardware(disk_bus="ide", uefi=True, secure_boot="optional"),
+    ),
+    ({"hw_scsi_model": "virtio-scsi"}, {}, GuestHardware(scsi_model="virtio-scsi")),
+    (
+        {"hw_scsi_model": "ibmvscsi", "hw_architecture": "ppc64le"},
+        {},
+        GuestHardware(arch="ppc64le", scsi_model="ibmvscsi"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("properties", "extra_specs", "hardware"), HARDWARE)
+def test_image_and_flavor_choose_together(
+    properties: dict[str, str], extra_specs: dict[str, str], hardware: GuestHardware
+) -> None:
+    assert guest_hardware(properties, extra_specs) == hardware
+
+
+@pytest.mark.parametrize(
+    ("properties", "extra_specs", "why"),
+    [
+        ({"hw_video_ram": "65"}, {"hw_video:ram_max_mb": "64"}, "the flavor allows 0 to 64 MB"),
+        ({"hw_video_ram": "-1"}, {"hw_video:ram_max_mb": "64"}, "the flavor allows 0 to 64 MB"),
+        (
+            {"hw_scsi_model": "ibmvscsi"},
+            {},
+            "Image property hw_scsi_model: 'ibmvscsi' is not valid: known are lsilogic",
+        ),
+        ({"hw_machine_type": "isapc"}, {}, "disks and interfaces need a machine with PCI"),
+        ({"hw_machine_type": "microvm-9"}, {}, "disks and interfaces need a machine with PCI"),
+        (
+            {"hw_disk_bus": "ide", "hw_firmware_type": "uefi", "os_secure_boot": "required"},
+            {},
+            "secure boot is required, which only machine q35 has, and that has no IDE",
+        ),
+        (
+            {"hw_firmware_type": "uefi", "os_secure_boot": "required", "hw_machine_type": "virt"},
+            {},
+            "secure boot is required, which only machine q35 has",
+        ),
+        ({}, {"hw_rng:rate_bytes": "9" * 11}, "it must be a number from 0 up"),
+        ({}, {"hw_rng:rate_bytes": "x" * 300}, f"hw_rng:rate_bytes: '{'x' * 255}' is"),
+        ({}, {"os:secure_boot": "x" * 300}, f"os:secure_boot: '{'x' * 255}' is"),
+        ({}, {"hw:watchdog_action": "x" * 300}, f"hw:watchdog_action: '{'x' * 255}' is"),
+        ({"hw_machine_type": "-" * 99}, {}, f"hw_machine_type: '{'-' * 64}' is"),
+        ({"os_secure_boot": "required"}, {"os:secure_boot": "disabled"}, "the flavor says os:secure_boot=disabled"),
+    ],
+)
+def test_hardware_that_no_host_gives_is_refused(
+    properties: dict[str, str], extra_specs: dict[str, str], why: str
+) -> None:
+    with pytest.raises(BadRequest) as refused:
+        guest_hardware(properties, extra_specs)
+    assert why in str(refused.value)

@@ -7,7 +7,7 @@ import pytest
 from oslo_utils import units
 
 from minova.objects.catalogue.flavor import Flavor
-from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.image import BootFile, Image
 from minova.objects.catalogue.image_fitness import format_refused, unfit
 
 NANO = Flavor(flavorid="1", name="nano", vcpus=1, memory_mb=128, root_gb=1)
@@ -42,3 +42,27 @@ def test_an_image_fits_a_flavor_or_every_reason_is_said(
 
 def test_the_size_found_outweighs_the_size_said() -> None:
     assert unfit(Image(id="i", virtual_size=1), NANO, 2 * units.Gi)
+
+
+@pytest.mark.parametrize(("size", "fits"), [(64 * units.Mi, True), (64 * units.Mi + 1, False)])
+def test_kernel_and_ramdisk_fit_the_memory_together(size: int, fits: bool) -> None:
+    ramdisk = BootFile(id="r", size=64 * units.Mi)
+    reasons = unfit(Image(id="i", kernel=BootFile(id="k", size=size), ramdisk=ramdisk), NANO)
+    assert reasons == (() if fits else (f"kernel and ramdisk {size + 64 * units.Mi} bytes > memory 128 MB",))
+    assert unfit(Image(id="i", kernel=BootFile(id="k")), NANO) == ()
+
+
+@pytest.mark.parametrize(
+    ("disk_format", "container_format", "why"),
+    [
+        ("qcow2", "bare", None),
+        ("raw", "bare", None),
+        ("iso", "bare", "disk_format 'iso' is not one that can be booted: qcow2, raw"),
+        (None, "bare", "disk_format 'unset' is not"),
+        ("raw", "ovf", "container_format 'ovf' is not one that can be booted: bare"),
+        ("raw", None, "container_format 'unset' is not"),
+    ],
+)
+def test_formats(disk_format: str | None, container_format: str | None, why: str | None) -> None:
+    reason = format_refused(disk_format, container_format)
+    assert reason is None if why is None else (reason or "").startswith(why)

@@ -46,3 +46,8 @@ def test_a_contradiction_is_refused_where_it_matters(of_flavor: dict[str, str], 
 )
 def test_kernels(release: str, most: int) -> None:
     assert most_queues_of_kernel(release) == most
+
+
+@pytest.mark.parametrize(("release", "most"), [("3.0", 8), ("4.0", 256), ("5.0", 256), ("2.0", 1), ("1.0", 1)])
+def test_the_first_release_of_a_kernel_counts(release: str, most: int) -> None:
+    assert most_queues_of_kernel(release) == most

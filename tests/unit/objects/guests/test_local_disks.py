@@ -145,3 +145,93 @@ def test_any_mapping_is_divided_within_the_flavor_or_refused(mappings: list[dict
         return
     for is_swap, most in ((False, 3072), (True, 512)):
         assert sum(disk.size_mb for disk in disks or () if disk.is_swap is is_swap) <= most
+
+
+@pytest.mark.parametrize(("kind", "named"), [({}, "ephemeral disk"), ({"guest_format": "swap"}, "swap")])
+def test_a_flavor_without_the_disk_is_named(kind: dict[str, str], named: str) -> None:
+    bare = Flavor(flavorid="f", name="bare", vcpus=1, memory_mb=1, root_gb=1)
+    with pytest.raises(BadRequest, match=f"the flavor bare has no {named}"):
+        requested(blank(**kind), flavor=bare)
+
+
+def test_no_limit_is_minus_one_and_none_is_nought() -> None:
+    assert requested(blank(volume_size=1), most=-1) == (LocalDisk(size_mb=1024), SWAP)
+    for most in (0, 1, 2):
+        with pytest.raises(BadRequest, match=rf"3 > {most} \(max_local_block_devices\)"):
+            requested(blank(volume_size=1), most=most)
+    bare = Flavor(flavorid="f", name="bare", vcpus=1, memory_mb=1, root_gb=1)
+    assert requested(ROOT, most=1, flavor=bare) is None
+    with pytest.raises(BadRequest, match=r"1 > 0 \(max_local_block_devices\)"):
+        requested(ROOT, most=0, flavor=bare)
+
+
+@pytest.mark.parametrize(
+    ("mapping", "field", "shown"),
+    [
+        ({"volume_size": "x" * 99}, "volume_size", "x" * 64),
+        ({"tag": "/" * 99}, "tag", "/" * 64),
+        ({"guest_format": "y" * 99}, "guest_format", "y" * 64),
+    ],
+)
+def test_a_refusal_repeats_the_beginning_of_a_value(mapping: dict[str, Any], field: str, shown: str) -> None:
+    with pytest.raises(BadRequest, match=rf"block_device_mapping_v2.{field}. Value: {shown}\."):
+        requested(blank(**mapping))
+    if field != "guest_format":
+        with pytest.raises(BadRequest, match=rf"block_device_mapping_v2.{field}. Value: {shown}\."):
+            requested({**ROOT, **mapping})
+
+
+LARGE = Flavor(flavorid="f", name="f", vcpus=1, memory_mb=1, root_gb=1, ephemeral_gb=2**32, swap=2**32)
+
+
+@pytest.mark.parametrize(
+    ("size", "fine"),
+    [
+        *((2147483647, True), ("2147483647", True), (2147483648, False), ("00002147483647", False)),
+        *(("\u0663", False), (True, False), (1.5, False), ("", True), (None, True), (0, True)),
+    ],
+)
+def test_a_size_is_a_whole_number_of_31_bits(size: Any, fine: bool) -> None:
+    if fine:
+        assert requested(blank(volume_size=size), flavor=LARGE) is not None
+        assert requested({**ROOT, "volume_size": size}, flavor=LARGE) is None
+        return
+    for mapping in (blank(volume_size=size), {**ROOT, "volume_size": size}):
+        with pytest.raises(BadRequest, match=r"block_device_mapping_v2\.volume_size"):
+            requested(mapping, flavor=LARGE)
+
+
+@pytest.mark.parametrize(
+    ("indices", "fine"),
+    [
+        *(([1, 2], True), ([2, 1], True), (["1", -1, None, "none", ""], True), ([1, 1], False), ([1, 3], False)),
+        *(([True], False), (["1x"], False), (["\u0663"], False), (["9" * 11], False), ([-(10**9)], True)),
+    ],
+)
+def test_boot_devices_are_in_order(indices: list[Any], fine: bool) -> None:
+    mappings = [blank(boot_index=index, volume_size=1) for index in indices]
+    wide = Flavor(flavorid="f", name="f", vcpus=1, memory_mb=1, root_gb=1, ephemeral_gb=99)
+    if fine:
+        assert len(requested(*mappings, flavor=wide) or ()) == len(indices)
+        return
+    with pytest.raises(BadRequest, match=r"Boot sequence|boot_index"):
+        requested(*mappings, flavor=wide)
+
+
+@pytest.mark.parametrize("value", [True, "true", " On ", "1", "YES", 1])
+def test_what_is_true(value: Any) -> None:
+    assert requested(blank(delete_on_termination=value)) is not None
+    assert requested({**ROOT, "delete_on_termination": value}) is None
+    with pytest.raises(BadRequest, match="no_device"):
+        requested(blank(no_device=value))
+
+
+def test_what_a_disk_may_lack() -> None:
+    """The fields that have a default."""
+    assert requested({"source_type": "blank"}) == (EPHEMERAL, SWAP)
+    assert requested(blank(no_device=False, uuid="", guest_format="")) == (EPHEMERAL, SWAP)
+    assert requested(blank(guest_format="ext2", tag="t" * 60)) == (
+        LocalDisk(size_mb=3072, guest_format="ext2", tag="t" * 60),
+        SWAP,
+    )
+    assert requested(blank(volume_size=3), blank(guest_format="swap", volume_size=512)) == (EPHEMERAL, SWAP)

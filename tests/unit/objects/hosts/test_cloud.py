@@ -176,3 +176,11 @@ def test_a_state_that_shows_the_newest_mark_needs_no_comparison(
 ) -> None:
     assert is_shown(SEEN, CloudState(uuid="cloud", history="first", marks=marks)) is is_confirmed
     assert not is_shown(SEEN, CloudState(uuid="cloud", history="second", marks=marks))
+
+
+def test_a_counter_of_an_ended_process_stays_for_thirty_days() -> None:
+    assert COUNTER_RETENTION == 2_592_000
+    just = shown(numbers={"b": 3}, now=NOW - 60 + COUNTER_RETENTION)
+    assert judge(SEEN, just).verdict is WitnessVerdict.AGREES
+    before = shown(numbers={"b": 3}, now=NOW - 61 + COUNTER_RETENTION)
+    assert judge(SEEN, before).verdict is WitnessVerdict.LOST

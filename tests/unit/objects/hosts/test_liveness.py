@@ -35,3 +35,23 @@ def test_which_services_count_as_dead(what: str, seen: dict[int, float], expecte
 
 def test_no_service_ages_while_no_conductor_writes_heartbeats() -> None:
     assert judge({1: 10.0, 2: 12.0, 3: 11.0}, DOWN).down == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("what", "seen", "down", "in_doubt"),
+    [
+        ("ten of twenty-nine are more than a third", cloud(0, [NOW - 100] * 10, 19), 0, 10),
+        ("no service is silent yet, though many are overdue", cloud(0, [NOW - 40] * 11, 20), 0, 0),
+        ("the overdue count with the silent", cloud(0, [NOW - 61] * 6 + [NOW - 31] * 5, 20), 0, 6),
+        ("those that are just not overdue do not", cloud(0, [NOW - 61] * 6 + [NOW - 30] * 5, 20), 6, 0),
+        ("messages come: one was heard half a down time later", cloud(1, [NOW - 100] * 11, 20), 11, 0),
+        ("one that was heard no later is no witness", {**cloud(0, [NOW - 100] * 11, 20), 5: NOW - 70}, 0, 12),
+        ("the doubt lasts five down times", cloud(0, [NOW - 300] * 11, 20), 0, 11),
+        ("and no longer", cloud(0, [NOW - 301] * 11, 20), 11, 0),
+        ("a down time apart is together", cloud(0, [NOW - 100] * 10 + [NOW - 160], 20), 0, 11),
+        ("more is not", cloud(0, [NOW - 100] * 10 + [NOW - 161], 18), 1, 10),
+    ],
+)
+def test_which_services_are_in_doubt(what: str, seen: dict[int, float], down: int, in_doubt: int) -> None:
+    verdict = judge(seen, DOWN, CONDUCTORS)
+    assert (len(verdict.down), len(verdict.in_doubt)) == (down, in_doubt), what

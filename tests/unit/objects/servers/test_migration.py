@@ -67,7 +67,7 @@ def test_a_stopped_instance_stays_stopped(before: VmState, stops: bool, after: V
 
 
 def test_a_server_that_stays_on_its_node_counts_its_larger_size_unless_it_has_cells() -> None:
-    stays = {"dest_compute": "a", "dest_node": "a1"}
+    stays: Any = {"dest_compute": "a", "dest_node": "a1"}
     cells = guests.guest(guests.shared())
     assert migration(**stays).counts_larger
     assert not migration(dest_compute="a", dest_node="a2").counts_larger
