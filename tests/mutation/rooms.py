@@ -104,6 +104,10 @@ ROOMS: Mapping[str, Room] = {
             *("tests/unit/conductor/servers", "tests/functional/conductor/servers"),
             *(f"tests/functional/conductor/{part}" for part in ("test_conductor.py", "actions/kinds", "moves")),
             *(f"tests/functional/conductor/{part}" for part in ("notifications", "test_stolen_host_reports.py")),
+            *(
+                "tests/functional/conductor/network/test_interface_notifier.py",
+                "tests/functional/cmd/test_machine_types.py",
+            ),
         ],
     ),
 }

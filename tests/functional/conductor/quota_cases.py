@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import msgspec
@@ -68,6 +69,15 @@ class QuotaCases:
             harness.conductor.delete_server(new_request(), instance_uuid=instance_uuids[0])
         harness.settle()
         assert used(harness) == {}
+
+    @pytest.mark.parametrize(("least", "made"), [(1, 1), (2, 0)])
+    def test_as_many_servers_are_made_as_fit_down_to_the_least_that_is_asked_for(
+        self, harness: ConductorHarness, least: int, made: int
+    ) -> None:
+        limit(harness, instances=1)
+        with nullcontext() if made else pytest.raises(errors.Forbidden, match="instances"):
+            harness.create(3, flavor=SMALL, min_count=least)
+        assert used(harness).get("instances", 0) == made
 
     def test_refusal_says_which_quota_is_exceeded(self, harness: ConductorHarness) -> None:
         limit(harness, instances=2, cores=9, ram=10_000)

@@ -73,7 +73,7 @@ def test_what_cannot_be_is_refused(harness: ConductorHarness) -> None:
 def test_what_broke_in_a_filter_is_told_to_administrators_alone(harness: ConductorHarness) -> None:
     harness.scheduler.mood = RuntimeError("a filter broke")
     diagnosis = harness.conductor.preview_servers(CTX, request=request()).diagnosis
-    assert diagnosis.error == text_of("SchedulingFailed")
+    assert (diagnosis.error, diagnosis.hosts) == (text_of("SchedulingFailed"), 0)
     assert "a filter broke" not in diagnosis.summary()
     # Capacity is for administrators.
     assert harness.conductor.capacity(CTX, request=request(), limit=7).error == "Scheduling failed: a filter broke"
@@ -84,3 +84,38 @@ def test_a_preview_without_an_answer_or_with_a_wrong_one_is_an_error(harness: Co
         harness.scheduler.mood = mood
         with pytest.raises(type(mood), match=str(mood)):
             harness.conductor.preview_servers(CTX, request=request())
+
+
+def test_one_project_may_use_all_places_and_others_get_as_many_again(
+    harness: ConductorHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each asks while those before it wait for their answers."""
+    harness.options["conductor__max_concurrent_dry_runs"] = 3
+    conductor, preview = harness.start("two"), harness.scheduler.preview_destinations
+    projects = list("aaaabcde")
+    served: list[str] = []
+    refusals: list[str] = []
+
+    def ask_next() -> None:
+        if not projects:
+            return
+        project = projects.pop(0)
+        try:
+            conductor.preview_servers(msgspec.structs.replace(CTX, project_id=project), request=request())
+        except errors.ServiceUnavailable as error:
+            refusals.append(str(error))
+            ask_next()
+        else:
+            served.append(project)
+
+    def preview_slowly(*arguments: Any, **more: Any) -> Any:
+        ask_next()
+        return preview(*arguments, **more)
+
+    monkeypatch.setattr(harness.scheduler, "preview_destinations", preview_slowly)
+    ask_next()
+    assert sorted(served) == ["a", "a", "a", "b", "c", "d"]
+    assert [text.partition(" in this conductor")[0] for text in refusals] == ["3 dry runs are under way"] * 2
+    projects.append("a")
+    ask_next()
+    assert served[-1] == "a", "all places are free again"

@@ -1,0 +1,95 @@
+"""Which hosts a deletion asks, and what it leaves if they do not answer."""
+
+import pytest
+
+from minova import errors
+from minova.db import models
+from minova.objects.servers.migration import MigrationType
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request
+from tests.functional.conductor.servers.test_finish import moving
+
+
+def removed(harness: ConductorHarness, uuid: str, host: str) -> None:
+    harness.conductor.instance_deleted(CTX, instance_uuid=uuid, host=host)
+
+
+def asked(harness: ConductorHarness) -> dict[str, int]:
+    """How often each host was asked to remove a server."""
+    return {name: len(host.terminated) for name, host in harness.hosts.items() if host.terminated}
+
+
+def test_each_host_of_a_move_is_asked_in_turn(harness: ConductorHarness) -> None:
+    uuid = harness.active("a")
+    moving(harness, uuid, MigrationType.RESIZE, "c", "b")
+    harness.delete(uuid)
+    for asked_before, host in (({"a": 1}, "a"), ({"a": 1, "b": 1}, "b"), ({"a": 1, "b": 1, "c": 1}, "c")):
+        assert asked(harness) == asked_before
+        assert harness.state(uuid) == "active/deleting on a"
+        task = harness.task(uuid)
+        assert task is not None
+        assert (task.host, task.node, task.payload["asks"]) == (host, f"{host}-node", 1)
+        removed(harness, uuid, host)
+        # A second report changes nothing.
+        removed(harness, uuid, host)
+    assert (harness.state(uuid), harness.task(uuid)) == ("deleted/None on a", None)
+
+
+def test_an_absent_host_of_a_move_is_passed_over(harness: ConductorHarness) -> None:
+    uuid = harness.active("a")
+    moving(harness, uuid, MigrationType.RESIZE, "c", "b")
+    harness.force_down("b")
+    harness.delete(uuid)
+    removed(harness, uuid, "a")
+    assert asked(harness) == {"a": 1, "c": 1}
+    removed(harness, uuid, "c")
+    assert harness.instance(uuid).vm_state == "deleted"
+
+
+def test_questions_are_counted_and_come_more_rarely(harness: ConductorHarness) -> None:
+    uuid = harness.active("a")
+    harness.delete(uuid)
+    for asks, pause in ((2, 15), (3, 30), (4, 60), (5, 120), (6, 120)):
+        harness.tick(harness.conductor, pause - 3)
+        harness.beat()
+        assert asked(harness) == {"a": asks - 1}
+        harness.tick(harness.conductor, 4)
+        task = harness.task(uuid)
+        assert task is not None
+        assert (asked(harness), task.payload["asks"]) == ({"a": asks}, asks)
+
+
+def test_a_reason_is_noted_once_for_each_question(harness: ConductorHarness) -> None:
+    uuid = harness.active("a")
+    harness.delete(uuid)
+    report = {"instance_uuid": uuid, "host": "a", "kind": "DiskFull"}
+    for host, reason, faults, failed in (
+        ("b", "not asked", 0, 0),
+        ("a", "disk full", 1, 1),
+        ("a", "disk full", 1, 1),
+        ("a", "still mounted", 2, 2),
+    ):
+        harness.conductor.delete_failed(CTX, **{**report, "host": host}, reason=reason)
+        assert harness.count(models.InstanceFault) == faults
+        events = harness.events(harness.action_id(uuid))
+        assert [result for _, _, result in events].count("Error") == failed
+    assert harness.fault(uuid) == "DeleteFailed: Host a could not remove the instance yet: still mounted"
+    harness.tick(harness.conductor, 16)
+    harness.conductor.delete_failed(CTX, **report, reason="still mounted")
+    assert harness.count(models.InstanceFault) == 2, "the user knows this reason"
+    task = harness.task(uuid)
+    assert task is not None
+    assert (task.payload["failed"], task.payload["asks"]) == (2, 2)
+
+
+def test_what_is_not_being_deleted_stays_on_its_host(harness: ConductorHarness) -> None:
+    uuid = harness.active("a")
+    with pytest.raises(errors.StaleAttempt, match="stays on a"):
+        harness.conductor.begin_removal(CTX, instance_uuid=uuid, host="a")
+    removed(harness, uuid, "a")
+    assert harness.state(uuid) == "active/None on a"
+    harness.delete(uuid)
+    harness.conductor.begin_removal(CTX, instance_uuid=uuid, host="a")
+    removed(harness, uuid, "a")
+    harness.conductor.begin_removal(CTX, instance_uuid=uuid, host="a")
+    with pytest.raises(errors.NotFound):
+        harness.conductor.delete_server(new_request(), instance_uuid=uuid)
