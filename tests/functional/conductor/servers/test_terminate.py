@@ -93,3 +93,25 @@ def test_what_is_not_being_deleted_stays_on_its_host(harness: ConductorHarness) 
     harness.conductor.begin_removal(CTX, instance_uuid=uuid, host="a")
     with pytest.raises(errors.NotFound):
         harness.conductor.delete_server(new_request(), instance_uuid=uuid)
+
+
+def test_a_report_that_comes_after_the_deletion_was_given_up_completes_it(harness: ConductorHarness) -> None:
+    uuid = harness.active("a")
+    harness.delete(uuid)
+    harness.now += 601
+    harness.beat()
+    harness.tick(harness.conductor)
+    assert harness.state(uuid) == "error/None on a"
+    assert "could not remove the instance within 600 s: the host has not answered" in harness.fault(uuid)
+    assert (harness.actions(uuid)[-1], harness.task(uuid)) == (("delete", "Error"), None)
+    removed(harness, uuid, "b")
+    assert harness.state(uuid) == "error/None on a"
+    removed(harness, uuid, "a")
+    assert (harness.state(uuid), harness.actions(uuid)[-1]) == ("deleted/None on a", ("delete", "Success"))
+
+
+def test_a_server_in_error_whose_deletion_was_not_asked_for_stays(harness: ConductorHarness) -> None:
+    uuid = harness.active("a")
+    harness.conductor.reset_server_state(CTX, instance_uuid=uuid, vm_state="error")
+    removed(harness, uuid, "a")
+    assert harness.state(uuid) == "error/None on a"
