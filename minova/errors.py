@@ -304,6 +304,10 @@ class GuestDiskFailed(GuestStateUnexpected):
     """The guest stands still because its disk cannot be read or written."""
 
 
+class GuestAsleep(GuestStateUnexpected):
+    """The guest has put itself to sleep (ACPI S3), and cannot be woken."""
+
+
 class BaseImageLost(HypervisorError):
     """The image on which a server's disk is based is gone from its host and cannot be fetched again. The text names the
     file.

@@ -105,7 +105,7 @@ PLACEMENT_FINDINGS = Gauge(
 GUESTS_IN_TROUBLE = Gauge(
     "minova_guests_in_trouble",
     "Guests of this host that should run and stand still, or that have crashed, by reason: disk_full, disk_error, watchdog, "
-    "panicked, migration_broken, paused_by_other, crashed.",
+    "panicked, migration_broken, paused_by_other, asleep, crashed.",
     ["reason"],
     registry=REGISTRY,
 )

@@ -111,9 +111,9 @@ class GuestPower:
 
 @contextmanager
 def _as_it_was(run: ActionRun) -> Iterator[None]:
-    """A guest whose disk stops it again stands still as before."""
+    """A guest that cannot be woken, or whose disk stops it again, stands still as before."""
     try:
         yield
-    except (errors.GuestDiskFull, errors.GuestDiskFailed):
+    except (errors.GuestDiskFull, errors.GuestDiskFailed, errors.GuestAsleep):
         run.untouched = True
         raise

@@ -15,8 +15,7 @@ from minova.compute.instances.domains import Domains
 from minova.compute.tracker.nodes import Nodes
 from minova.context import service_context
 from minova.objects.actions.guest_changes import FAULTS
-from minova.objects.guests.guest_states import SHOULD_RUN, GuestReason, GuestState
-from minova.objects.servers.states import PowerState
+from minova.objects.guests.guest_states import SHOULD_RUN, STANDING, GuestReason, GuestState
 from minova.virt.driver.power import PowerDriver
 
 LOG = logging.getLogger(__name__)
@@ -61,7 +60,7 @@ class GuestsInTrouble:
 
     def _is_trouble(self, instance_uuid: str, state: GuestState) -> bool:
         """Returns False for a guest whose user has paused it."""
-        return state.power_state is not PowerState.PAUSED or self._should_run(instance_uuid)
+        return state.power_state not in STANDING or self._should_run(instance_uuid)
 
     def _should_run(self, instance_uuid: str) -> bool:
         instances = (tracker.holds(instance_uuid) for tracker in self._nodes.trackers())

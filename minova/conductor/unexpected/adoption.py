@@ -262,6 +262,5 @@ def vm_state_of(power_state: PowerState, recorded: VmState) -> VmState:
         return VmState.PAUSED
     if power_state in OFF or power_state is PowerState.NOSTATE:
         return recorded if recorded in _OFF else VmState.STOPPED
-    if power_state is PowerState.SUSPENDED:
-        return VmState.SUSPENDED
+    # Also one that has put itself to sleep: in vm_state `suspended` a guest is off, and its memory is saved.
     return recorded if recorded in _ON else VmState.ACTIVE

@@ -8,6 +8,7 @@
     panicked          crashed       stopped           yes     guest_crash           is off
     migration_broken  paused        as it was         yes     guest_paused          stands still
     paused_by_other   paused        as it was         yes     guest_paused          stands still
+    asleep            suspended     as it was         yes     guest_paused          has put itself to sleep, and wakes by itself or by an action
     crashed           crashed       stopped           yes     guest_crash           is off
     shut_down         shut down     stopped           no      stop                  has shut itself down
     ended_by_other    shut down     stopped           no      stop                  is off
@@ -15,6 +16,8 @@
     (none)            shut down     stopped           no      stop                  was found off
     (none)            paused        as it was         no      none                  stands still during a job of the hypervisor
     (any)             running       as it was         no      unpause, if it stood  goes on
+
+Nova stops a server whose guest has put itself to sleep, so its memory is lost. Here the guest keeps its memory, and can be woken.
 
 `stopped` holds for instances that are active or paused, as in Nova; of others only the power state changes, and a fault is
 added. No rule changes an instance that has a task.
@@ -26,7 +29,7 @@ from typing import NamedTuple
 import msgspec
 
 from minova.objects.actions.power_rules import OFF, RUNS_BY_ITSELF, STOPS_BY_ITSELF
-from minova.objects.guests.guest_states import SHOULD_RUN, GuestReason, GuestState
+from minova.objects.guests.guest_states import SHOULD_RUN, STANDING, GuestReason, GuestState
 from minova.objects.hosts.bounds import Count, Line
 from minova.objects.servers.states import PowerState, VmState
 
@@ -38,6 +41,7 @@ FAULTS: Mapping[GuestReason, str] = {
     GuestReason.PANICKED: "GuestPanicked",
     GuestReason.MIGRATION_BROKEN: "GuestMigrationBroken",
     GuestReason.PAUSED_BY_OTHER: "GuestPausedByOther",
+    GuestReason.ASLEEP: "GuestAsleep",
     GuestReason.CRASHED: "GuestCrashed",
 }
 # The texts of stops that are no faults.
@@ -46,6 +50,11 @@ STOPS: Mapping[GuestReason, str] = {
     GuestReason.SHUT_DOWN: "The guest has shut itself down.",
     GuestReason.ENDED_BY_OTHER: "The guest was ended on its host.",
     GuestReason.SAVED_BY_OTHER: "The memory of the guest was saved on its host.",
+}
+# The reasons of states that a host of an earlier release reports without a reason.
+_UNSAID: Mapping[PowerState, GuestReason] = {
+    PowerState.CRASHED: GuestReason.CRASHED,
+    PowerState.SUSPENDED: GuestReason.ASLEEP,
 }
 _CRASHES = frozenset({GuestReason.CRASHED, GuestReason.PANICKED})
 
@@ -77,18 +86,17 @@ def change_of(vm_state: VmState, before: PowerState, now: GuestState) -> GuestCh
     power state changes.
     """
     state = now.power_state
-    # A host of an earlier release reports a crash without a reason.
-    reason = GuestReason.CRASHED if state is PowerState.CRASHED and not now.reason else now.reason
+    reason = now.reason or _UNSAID.get(state, GuestReason.NONE)
     if state in OFF:
         return _when_off(vm_state, before, reason)
     if state is PowerState.RUNNING and vm_state in RUNS_BY_ITSELF:
         return GuestChange(VmState.ACTIVE, "unshelve", "guest_runs", text="The guest runs though shelved.")
     if vm_state not in SHOULD_RUN or before is state:
         return None
-    if state is PowerState.PAUSED and reason in FAULTS:
+    if state in STANDING and reason in FAULTS:
         name = "guest_crash" if reason in _CRASHES else "guest_paused"
         return GuestChange(None, name, name, FAULTS[reason])
-    if state is PowerState.RUNNING and before is PowerState.PAUSED:
+    if state is PowerState.RUNNING and before in STANDING:
         return GuestChange(None, "unpause", "guest_goes_on", text="The guest goes on.")
     return None
 

@@ -20,6 +20,7 @@ class GuestReason(StrEnum):
     PANICKED = "panicked"
     MIGRATION_BROKEN = "migration_broken"
     PAUSED_BY_OTHER = "paused_by_other"
+    ASLEEP = "asleep"
     CRASHED = "crashed"
     SHUT_DOWN = "shut_down"
     ENDED_BY_OTHER = "ended_by_other"
@@ -36,6 +37,8 @@ class GuestState(msgspec.Struct, frozen=True):
 
 # Instances in these states have a guest that should run.
 SHOULD_RUN = frozenset({VmState.ACTIVE, VmState.RESCUED, VmState.RESIZED})
+# The guest is there, and its CPUs do not run.
+STANDING = frozenset({PowerState.PAUSED, PowerState.SUSPENDED})
 _REASONS = frozenset(reason.value for reason in GuestReason)
 
 
@@ -46,4 +49,4 @@ def reason_of(text: str) -> GuestReason:
 
 def stands_still(vm_state: VmState, power_state: PowerState) -> bool:
     """Whether the guest of an instance in these states should run and stands still."""
-    return vm_state in SHOULD_RUN and power_state is PowerState.PAUSED
+    return vm_state in SHOULD_RUN and power_state in STANDING

@@ -56,6 +56,7 @@ TEXTS: Mapping[str, str] = {
     "GuestNotRunning": "The guest is not running.",
     "GuestDiskFull": "The guest stands still, because a disk of its host is full.",
     "GuestDiskFailed": "The guest stands still, because its disk cannot be read or written.",
+    "GuestAsleep": "The guest stands still, because it has put itself to sleep.",
     "GuestWatchdog": "The guest stands still, because its watchdog has stopped it.",
     "GuestPanicked": "The operating system of the guest has crashed.",
     "GuestMigrationBroken": "The guest stands still, because its migration broke off.",

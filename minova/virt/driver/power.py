@@ -61,23 +61,25 @@ class PowerDriver(Protocol):
 
     def shut_down(self, instance_uuid: str, timeout: float, cancelled: threading.Event) -> bool:
         """Signal the guest to shut itself down. Returns whether it is off within `timeout` seconds; returns True also
-        once `cancelled` is set. Returns False at once for a guest that stands still and cannot go on.
+        once `cancelled` is set. Wakes a guest that sleeps. Returns False at once for a guest that stands still and cannot go on.
         """
         ...
 
     def pause(self, instance_uuid: str) -> PowerState:
-        """Pause the guest's CPUs; a paused guest stays paused. Raises NotFound if there is no domain."""
+        """Pause the guest's CPUs; a paused guest stays paused, one that sleeps wakes first. Raises NotFound if there is no
+        domain.
+        """
         ...
 
     def unpause(self, instance_uuid: str) -> PowerState:
         """Resume the guest's CPUs; a running guest is left running. Raises NotFound if there is no domain. Raises
-        GuestDiskFull or GuestDiskFailed if the disk that has stopped the guest stops it again.
+        GuestDiskFull or GuestDiskFailed if the disk that has stopped the guest stops it again, GuestAsleep if it cannot be woken.
         """
         ...
 
     def suspend(self, instance_uuid: str) -> PowerState:
-        """Save the guest's memory on the host and end the domain; a saved guest stays saved. Raises NotFound if there
-        is no domain.
+        """Save the guest's memory on the host and end the domain; a saved guest stays saved, one that sleeps wakes first. Raises
+        NotFound if there is no domain.
         """
         ...
 

@@ -85,7 +85,7 @@ class FakePower(FakeDomains, FakeTurns):
         with self._lock:
             self._begin("start")
             domain = self._domains.get(instance.uuid)
-            if domain is not None and domain.power_state in {PowerState.RUNNING, PowerState.PAUSED}:
+            if domain is not None and domain.power_state in ON:
                 return self._turn_to(instance.uuid, PowerState.RUNNING)
             return self.resume(instance) if domain is not None and domain.saved else self.hard_reboot(instance)
 

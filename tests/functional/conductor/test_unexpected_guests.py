@@ -207,6 +207,15 @@ def test_a_guest_that_is_off_is_adopted_as_it_is(harness: ConductorHarness) -> N
     assert harness.instance(uuid).vm_state == VmState.STOPPED.value
 
 
+def test_bug_adopted_guest_that_sleeps_is_suspended_without_saved_memory(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    record = record_of(harness, uuid)
+    forget(harness)
+    report(harness, record, power_state=int(PowerState.SUSPENDED))
+    adopt(harness, uuid)
+    assert harness.state(uuid) == "active/None on a"
+
+
 def test_bug_an_adopted_soft_deleted_server_was_removed_by_its_former_deletion(harness: ConductorHarness) -> None:
     uuid = harness.active()
     record = record_of(harness, uuid, NEW)

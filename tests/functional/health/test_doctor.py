@@ -480,6 +480,7 @@ FAULTS: dict[str, tuple[Callable[[Cloud], None], str, int]] = {
     "a task of a dead conductor": (task(lease=-1000.0), "tasks", 2),
     "a task state without task": (instance(task_state="rebooting", updated_at=LONG_AGO), "tasks", 2),
     "a paused guest": (instance(power_state=3), "guests", 2),
+    "a guest that sleeps": (instance(power_state=7), "guests", 1),
     "a crashed guest": (instance(power_state=6), "guests", 2),
     "a guest that is off": (instance(power_state=4), "guests", 2),
     "a guest of a stopped server": (instance(vm_state="stopped"), "guests", 2),

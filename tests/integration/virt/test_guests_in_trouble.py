@@ -22,6 +22,7 @@ from tests.waiting import wait_for
 pytestmark = pytest.mark.timeout(900)
 FULL = "The guest stands still, because a disk of its host is full."
 BROKEN = "The guest stands still, because its disk cannot be read or written."
+ASLEEP = "The guest stands still, because it has put itself to sleep."
 MB = 1 << 20
 
 
@@ -136,6 +137,79 @@ def test_bug_guest_without_space_is_active_without_a_word(site: Site) -> None:
         "The guest has shut itself down.",
     )
     assert fault(site) is None
+
+
+def fall_asleep(site: Site) -> None:
+    """As desktops and Windows do by themselves (ACPI S3)."""
+    site.console.ask("true; (sleep 1; echo mem >/sys/power/state) >/dev/null 2>&1 & echo begun")
+    wait_for("sleep", lambda: site.domain_state() == libvirt.VIR_DOMAIN_PMSUSPENDED, 60)
+    wait_for("the fault", lambda: fault(site) == ASLEEP, 60)
+    assert (site.server["status"], site.server["OS-EXT-STS:power_state"]) == ("ACTIVE", 7)
+
+
+def wait_for_awake(site: Site) -> None:
+    wait_for("the guest", lambda: site.domain_state() == libvirt.VIR_DOMAIN_RUNNING, 60)
+    wait_for("no fault", lambda: fault(site) is None, 60)
+
+
+@pytest.mark.nightly("a minute; tests/unit has the state for each reason of libvirt")
+def test_bug_guest_that_sleeps_is_active_without_a_word(tmp_path: Path, guest_image: Path) -> None:
+    with real_site(tmp_path, guest_image) as site:
+        boot = site.console.ask(BOOT_ID)
+        fall_asleep(site)
+        record = newest(site)
+        assert (record["Action"], record["User ID"], record["Message"]) == ("guest_paused", None, ASLEEP)
+
+        # It may wake by itself.
+        with site.domain() as domain:
+            domain.pMWakeup(0)
+        wait_for_awake(site)
+        record = newest(site)
+        assert (record["Action"], record["User ID"], record["Message"]) == ("unpause", None, "The guest goes on.")
+
+        for verb in ("unpause", "resume"):
+            fall_asleep(site)
+            site.act(verb)
+            wait_for_awake(site)
+            assert site.console.ask(BOOT_ID) == boot
+
+        # libvirt refuses these for a guest that sleeps, and a saved one never woke again.
+        for verb, undo in (("pause", "unpause"), ("suspend", "resume")):
+            fall_asleep(site)
+            site.act(verb)
+            site.act(undo)
+            wait_for_awake(site)
+            assert site.console.ask(BOOT_ID) == boot
+        fall_asleep(site)
+        site.cli("server", "image", "create", "vm", "--name", "snapshot", "--wait")
+        wait_for_awake(site)
+        assert site.console.ask(BOOT_ID) == boot
+
+        # It is asked to shut itself down, and does.
+        fall_asleep(site)
+        begun = time.monotonic()
+        site.act("reboot", "--soft")
+        assert time.monotonic() - begun < 60
+        site.ready(2)
+        assert newest(site)["Message"] is None, newest(site)
+        assert "has not shut down within" not in site.standalone.log
+        fall_asleep(site)
+        begun = time.monotonic()
+        site.act("stop")
+        assert time.monotonic() - begun < 30
+        assert (site.server["status"], fault(site)) == ("SHUTOFF", None)
+        assert "has not shut down within" not in site.standalone.log
+
+        # Its memory was saved by another tool while it was paused.
+        site.act("start")
+        site.ready(3)
+        boot = site.console.ask(BOOT_ID)
+        with site.domain() as domain:
+            domain.managedSave(libvirt.VIR_DOMAIN_SAVE_PAUSED)
+        wait_for("the stop", lambda: site.server["status"] == "SHUTOFF", 60)
+        site.act("start")
+        assert site.domain_state() == libvirt.VIR_DOMAIN_RUNNING
+        assert site.console.ask(BOOT_ID) == boot
 
 
 @contextmanager

@@ -4,12 +4,13 @@ import logging
 import shutil
 import threading
 import time
+from contextlib import suppress
 
 import libvirt
 
 from minova import errors
 from minova.objects.actions.guest_changes import FAULTS
-from minova.objects.guests.guest_states import GuestReason, GuestState
+from minova.objects.guests.guest_states import STANDING, GuestReason, GuestState
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 from minova.virt.libvirt import guest_agent
@@ -109,7 +110,9 @@ class LibvirtPower(DomainDefinitions):
                     saved_memory.forget_used(domain)
                     return power.state_of(domain)
                 if saved_memory.is_saved(domain):
-                    return self.power_on(instance)
+                    self.power_on(instance)
+                    power.runs(domain)  # one that stood still when its memory was saved does so again
+                    return power.state_of(domain)
         return self._run_anew(instance, drop_memory=False)
 
     def hard_reboot(self, instance: Instance) -> PowerState:
@@ -132,10 +135,12 @@ class LibvirtPower(DomainDefinitions):
                 jobs.require_not_saving(domain)
                 if power.guest_state(domain).reason in _BY_DISK:
                     domain.resume()
+                with suppress(errors.GuestAsleep):
+                    power.wake(domain)
         while self._is_active(instance_uuid):
             now = time.monotonic()
             state = self.guest_state(instance_uuid)
-            if state is not None and state.reason in FAULTS and state.power_state is PowerState.PAUSED:
+            if state is not None and state.reason in FAULTS and state.power_state in STANDING:
                 LOG.info("Instance %s stands still and cannot shut down: %s", instance_uuid, state.reason)
                 return False
             if now >= until:
@@ -153,6 +158,7 @@ class LibvirtPower(DomainDefinitions):
             domain = self._own(connection, instance_uuid)
             jobs.require_free(domain)
             if power.state_of(domain) is not PowerState.PAUSED:
+                power.wake(domain)
                 domain.suspend()
             return power.state_of(domain)
 
@@ -161,7 +167,8 @@ class LibvirtPower(DomainDefinitions):
             domain = self._own(connection, instance_uuid)
             jobs.require_free(domain)
             before = power.guest_state(domain)
-            if before.power_state is not PowerState.RUNNING:
+            power.wake(domain)
+            if before.power_state not in {PowerState.RUNNING, PowerState.SUSPENDED}:
                 domain.resume()
             if before.reason in _BY_DISK:
                 power.require_going_on(domain, GOES_ON_WITHIN)
@@ -175,6 +182,7 @@ class LibvirtPower(DomainDefinitions):
             jobs.require_free(domain)
             if domain.isActive() or not domain.hasManagedSaveImage():
                 self._snapshots.settle(instance_uuid, domain)
+                power.wake(domain)
                 domain.managedSave()
             return power.state_of(domain)
 
@@ -183,9 +191,9 @@ class LibvirtPower(DomainDefinitions):
         again.
         """
         state = self.power_state(instance.uuid)
-        if state is not PowerState.PAUSED:
+        if state not in STANDING:
             state = self.power_on(instance)
-        return self.unpause(instance.uuid) if state is PowerState.PAUSED else state
+        return self.unpause(instance.uuid) if state in STANDING else state
 
     def has_saved_memory(self, instance_uuid: str) -> bool:
         with self._host.connection("Reading the saved memory", domain_name(instance_uuid)) as connection:

@@ -11,7 +11,7 @@ from minova import errors
 from minova.objects.servers.instance import Instance
 from minova.virt.libvirt import guest_agent
 from minova.virt.libvirt.driver.base import LibvirtBase
-from minova.virt.libvirt.guest_state import jobs, saved_memory
+from minova.virt.libvirt.guest_state import jobs, power, saved_memory
 from minova.virt.libvirt.storage.disk_snapshots import write_empty
 from minova.virt.libvirt.xml.mark import domain_name
 
@@ -72,6 +72,7 @@ class LibvirtSnapshots(LibvirtBase):
         with self._host.connection("Snapshot", domain_name(instance.uuid)) as connection:
             domain = self._own(connection, instance.uuid)
             if domain.isActive():
+                power.wake(domain)
                 self._snapshots.set_aside(
                     domain, lambda xml, flags: guest_agent.take_snapshot(domain, xml, flags, instance.image)
                 )

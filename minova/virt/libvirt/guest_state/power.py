@@ -18,6 +18,7 @@ _IN_A_JOB: _Row = (PowerState.PAUSED, GuestReason.NONE)
 _PAUSED_BY_OTHER: _Row = (PowerState.PAUSED, GuestReason.PAUSED_BY_OTHER)
 _ENDED_BY_OTHER: _Row = (PowerState.SHUTDOWN, GuestReason.ENDED_BY_OTHER)
 _OFF: _Row = (PowerState.SHUTDOWN, GuestReason.NONE)
+_ASLEEP: _Row = (PowerState.SUSPENDED, GuestReason.ASLEEP)
 # By libvirt's state and reason. As in Nova, a domain that is blocked or shutting down still counts as running.
 STATES: Mapping[tuple[int, int], _Row] = {
     (libvirt.VIR_DOMAIN_NOSTATE, libvirt.VIR_DOMAIN_NOSTATE_UNKNOWN): (PowerState.NOSTATE, GuestReason.NONE),
@@ -68,11 +69,22 @@ STATES: Mapping[tuple[int, int], _Row] = {
     (libvirt.VIR_DOMAIN_SHUTOFF, libvirt.VIR_DOMAIN_SHUTOFF_DAEMON): _ENDED_BY_OTHER,
     (libvirt.VIR_DOMAIN_CRASHED, libvirt.VIR_DOMAIN_CRASHED_UNKNOWN): (PowerState.CRASHED, GuestReason.CRASHED),
     (libvirt.VIR_DOMAIN_CRASHED, libvirt.VIR_DOMAIN_CRASHED_PANICKED): (PowerState.CRASHED, GuestReason.PANICKED),
-    (libvirt.VIR_DOMAIN_PMSUSPENDED, libvirt.VIR_DOMAIN_PMSUSPENDED_UNKNOWN): (PowerState.SUSPENDED, GuestReason.NONE),
+    # ACPI S3. libvirt is also in this state for a moment when a guest hibernates (S4), and then switches itself off.
+    (libvirt.VIR_DOMAIN_PMSUSPENDED, libvirt.VIR_DOMAIN_PMSUSPENDED_UNKNOWN): _ASLEEP,
 }
-# For reasons that this table does not know.
-_OF_STATE: Mapping[int, PowerState] = {state: row[0] for (state, reason), row in STATES.items() if reason == 0}
-_HAVE_REASONS = frozenset((libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_SHUTOFF, libvirt.VIR_DOMAIN_CRASHED))
+# For reasons that this table does not know: as for those that libvirt does not know.
+_OF_STATE: Mapping[int, _Row] = {state: row for (state, reason), row in STATES.items() if reason == 0}
+_NO_STATE: _Row = (PowerState.NOSTATE, GuestReason.NONE)
+_HAVE_REASONS = frozenset(
+    (
+        libvirt.VIR_DOMAIN_PAUSED,
+        libvirt.VIR_DOMAIN_SHUTOFF,
+        libvirt.VIR_DOMAIN_CRASHED,
+        libvirt.VIR_DOMAIN_PMSUSPENDED,
+    )
+)
+# Seconds within which QEMU says that a guest has woken, and between questions.
+_WAKES_WITHIN, _WAKE_POLL = 5.0, 0.02
 _EVENTS = {
     libvirt.VIR_DOMAIN_EVENT_STARTED: PowerState.RUNNING,
     libvirt.VIR_DOMAIN_EVENT_RESUMED: PowerState.RUNNING,
@@ -113,19 +125,21 @@ def view_of_state(domain: Any, code: int) -> tuple[PowerState, GuestReason]:
     states like this one have reasons.
     """
     if code not in _HAVE_REASONS:
-        return _OF_STATE.get(code, PowerState.NOSTATE), GuestReason.NONE
+        return _row(code, 0)
     now = guest_state(domain)
     return now.power_state, now.reason
 
 
 def _row(code: int, reason: int) -> _Row:
-    return STATES.get((code, reason), (_OF_STATE.get(code, PowerState.NOSTATE), GuestReason.NONE))
+    return STATES.get((code, reason)) or _OF_STATE.get(code, _NO_STATE)
 
 
 def state_after(event: int, detail: int) -> PowerState | None:
     """Returns the state to which a lifecycle event leads; None for events that change no state."""
     if (event, detail) == (libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_CRASHED):
         return PowerState.CRASHED
+    if (event, detail) == (libvirt.VIR_DOMAIN_EVENT_PMSUSPENDED, libvirt.VIR_DOMAIN_EVENT_PMSUSPENDED_DISK):
+        return None  # it hibernates, and the event that it is off follows
     return _EVENTS.get(event)
 
 
@@ -142,13 +156,31 @@ def require_going_on(domain: Any, seconds: float) -> None:
 
 
 def runs(domain: Any) -> bool:
-    """Whether the guest runs. The CPUs of one that was paused, or sleeps, go on."""
+    """Whether the guest runs. The CPUs of one that was paused, or sleeps, go on. Raises as `wake`."""
     state = state_of(domain)
     if state is PowerState.PAUSED:
         domain.resume()
-    elif state is PowerState.SUSPENDED:
-        domain.pMWakeup(0)
+    else:
+        wake(domain)
     return state in ON
+
+
+def wake(domain: Any) -> None:
+    """Wake the guest if it sleeps. libvirt refuses most operations on a guest that sleeps, and saves its memory so that it never
+    wakes again. Raises GuestAsleep if it cannot be woken.
+    """
+    if state_of(domain) is not PowerState.SUSPENDED:
+        return
+    try:
+        domain.pMWakeup(0)
+    except libvirt.libvirtError as error:
+        if state_of(domain) is PowerState.SUSPENDED:  # else it has woken by itself meanwhile
+            raise errors.GuestAsleep(f"Domain {domain.name()} sleeps, and cannot be woken: {error}") from error
+    until = time.monotonic() + _WAKES_WITHIN
+    while state_of(domain) is PowerState.SUSPENDED:
+        if time.monotonic() >= until:
+            raise errors.GuestAsleep(f"Domain {domain.name()} sleeps on after a wakeup")
+        time.sleep(_WAKE_POLL)
 
 
 def end(domain: Any) -> None:

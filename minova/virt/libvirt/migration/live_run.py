@@ -19,7 +19,7 @@ import libvirt
 from minova import errors
 from minova.objects.servers.live_migration import GuestSide, LiveDestination, LiveOutcome, LivePhase, LiveProgress
 from minova.virt.libvirt.guest_files.image_locks import ImageHold
-from minova.virt.libvirt.guest_state import jobs, sides
+from minova.virt.libvirt.guest_state import jobs, power, sides
 from minova.virt.libvirt.host import Host, require
 from minova.virt.libvirt.migration.live_options import LiveOptions
 from minova.virt.libvirt.xml.mark import domain_name
@@ -132,6 +132,7 @@ class LiveRun:
             options, destination = self._options, self._destination
             if not set(destination.copied) <= set(targets_of(domain.XMLDesc()).values()):
                 raise errors.HypervisorError(f"The destination asks for disks that {domain.name()} does not have")
+            power.wake(domain)
             try:
                 domain.migrateToURI3(
                     options.peer(destination), options.parameters(destination), options.flags(destination)

@@ -54,6 +54,31 @@ def test_bug_guest_with_a_full_disk_is_active_without_a_word(harness: ConductorH
     assert record(harness, uuid) == ("unpause", "Success", "", "The guest goes on.")
 
 
+ASLEEP = "The guest stands still, because it has put itself to sleep."
+
+
+def test_bug_guest_that_sleeps_is_active_without_a_word(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    report(harness, uuid, PowerState.SUSPENDED, GuestReason.ASLEEP)
+    report(harness, uuid, PowerState.SUSPENDED, GuestReason.ASLEEP)
+    assert harness.state(uuid) == "active/None on a"
+    assert fault(harness, uuid) == ASLEEP
+    assert record(harness, uuid) == ("guest_paused", "Error", "", ASLEEP)
+    assert harness.actions(uuid) == [("create", "Success"), ("guest_paused", "Error")]
+    report(harness, uuid, PowerState.RUNNING)
+    assert fault(harness, uuid) is None
+    assert record(harness, uuid) == ("unpause", "Success", "", "The guest goes on.")
+
+
+@pytest.mark.parametrize("kind", ["unpause", "resume"])
+def test_bug_guest_that_sleeps_cannot_be_woken(harness: ConductorHarness, kind: str) -> None:
+    uuid = harness.active()
+    report(harness, uuid, PowerState.SUSPENDED, GuestReason.ASLEEP)
+    harness.acted(uuid, kind)
+    assert harness.state(uuid) == "active/None on a"
+    assert fault(harness, uuid) is None
+
+
 @pytest.mark.parametrize("kind", ["unpause", "resume", "reboot_soft", "reboot_hard"])
 def test_bug_guest_that_stands_still_refuses_actions(harness: ConductorHarness, kind: str) -> None:
     uuid = harness.active()

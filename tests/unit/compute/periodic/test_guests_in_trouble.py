@@ -50,6 +50,13 @@ def test_a_guest_with_another_reason_stands_still(compute: Compute) -> None:
     assert (counted("disk_error"), counted("watchdog")) == (1, 1)
 
 
+def test_bug_guest_that_sleeps_is_not_counted(compute: Compute) -> None:
+    compute.hypervisor.turn("i", PowerState.SUSPENDED, GuestReason.ASLEEP)
+    look(compute)
+    assert compute.domains()["i"] is PowerState.SUSPENDED
+    assert counted("asleep") == 1
+
+
 def test_a_guest_that_its_user_has_paused_stays_paused(compute: Compute) -> None:
     tracker = compute.manager.collaborators.nodes.trackers()[0]
     held = tracker.holds("i")

@@ -8,6 +8,7 @@ from minova.objects.servers.failures import TEXTS
 from minova.objects.servers.states import PowerState, VmState
 
 RUNNING, PAUSED, OFF, CRASHED = PowerState.RUNNING, PowerState.PAUSED, PowerState.SHUTDOWN, PowerState.CRASHED
+ASLEEP = PowerState.SUSPENDED
 R = GuestReason
 
 
@@ -24,6 +25,12 @@ R = GuestReason
         (VmState.PAUSED, RUNNING, PAUSED, R.PAUSED_BY_OTHER, None),  # by its user
         (VmState.ACTIVE, PAUSED, RUNNING, R.NONE, (None, "unpause", "")),
         (VmState.ACTIVE, OFF, RUNNING, R.NONE, None),
+        (VmState.ACTIVE, RUNNING, ASLEEP, R.ASLEEP, (None, "guest_paused", "GuestAsleep")),
+        (VmState.RESIZED, RUNNING, ASLEEP, R.NONE, (None, "guest_paused", "GuestAsleep")),  # by an older host
+        (VmState.ACTIVE, ASLEEP, ASLEEP, R.ASLEEP, None),
+        (VmState.ACTIVE, ASLEEP, RUNNING, R.NONE, (None, "unpause", "")),
+        (VmState.ACTIVE, ASLEEP, OFF, R.SHUT_DOWN, (VmState.STOPPED, "stop", "")),
+        (VmState.SHELVED, OFF, ASLEEP, R.ASLEEP, None),
         (VmState.ACTIVE, RUNNING, CRASHED, R.CRASHED, (VmState.STOPPED, "guest_crash", "GuestCrashed")),
         (VmState.ACTIVE, RUNNING, CRASHED, R.PANICKED, (VmState.STOPPED, "guest_crash", "GuestPanicked")),
         (VmState.ACTIVE, RUNNING, CRASHED, R.NONE, (VmState.STOPPED, "guest_crash", "GuestCrashed")),
