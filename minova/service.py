@@ -313,10 +313,11 @@ def in_foreground() -> bool:
         return False
 
 
-def stop_on_signals(stopping: threading.Event, *more: signal.Signals) -> None:
+def stop_on_signals(stopping: threading.Event, *more: signal.Signals) -> threading.Event:
     """SIGTERM, SIGINT and `more` request a graceful stop. A second signal ends the process at once. After SIGHUP nothing is written to
-    the terminal any more.
+    the terminal any more. Returns what is set by the first signal: a process may also stop because it has failed.
     """
+    signalled = threading.Event()
 
     def ask(number: int, _frame: object) -> None:
         if number == signal.SIGHUP:
@@ -324,10 +325,12 @@ def stop_on_signals(stopping: threading.Event, *more: signal.Signals) -> None:
         if stopping.is_set():
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
+        signalled.set()
         stopping.set()
 
     for number in (signal.SIGTERM, signal.SIGINT, *more):
         signal.signal(number, ask)
+    return signalled
 
 
 def _leave_terminal() -> None:

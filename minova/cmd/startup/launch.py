@@ -25,6 +25,7 @@ from minova.health.storages import StorageWatch
 
 LOG = logging.getLogger(__name__)
 
+_STOPPED = "stopped while it was starting"
 # Seconds within which a service must stop that is still starting.
 START_GRACE = 5.0
 # Seconds within which a service must stop, whatever does not answer. Work that proceeds may take longer.
@@ -54,7 +55,7 @@ def launch(
     prepare: Callable[[cfg.ConfigOpts], None] = lambda conf: None,
     ready: Callable[[cfg.ConfigOpts], None] = lambda conf: None,
 ) -> NoReturn:
-    """Run until SIGTERM or SIGINT. Exit with 0, or with 1 and the reason on standard error.
+    """Run until SIGTERM or SIGINT. Exit with 0, also if it is stopped during its start, or with 1 and the reason on standard error.
 
     SIGHUP makes the process read its configuration files again. For a process in the foreground of a terminal, SIGHUP
     means that the terminal is gone, and the process stops.
@@ -69,7 +70,7 @@ def launch(
     threads.log_uncaught()
     stopping, started = threading.Event(), threading.Event()
     watched = service.in_foreground()
-    service.stop_on_signals(stopping, *([signal.SIGHUP] if watched else []))
+    signalled = service.stop_on_signals(stopping, *([signal.SIGHUP] if watched else []))
     if not watched:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is a configuration that can be read again
 
@@ -84,7 +85,7 @@ def launch(
         with contextlib.suppress(OSError):
             ready(conf)
 
-    threading.Thread(target=_end_a_start, args=(prog, stopping, started), daemon=True).start()
+    threading.Thread(target=_end_a_start, args=(prog, stopping, started, signalled), daemon=True).start()
     try:
         conf = configuration.load(sys.argv[1:], prog, cli=cli)
         prepare(conf)
@@ -107,7 +108,10 @@ def launch(
                 service.on_hangup(lambda: reread(conf, lambda: configuration.load(sys.argv[1:], prog, cli=cli)))
             service.run(services, stopping, every_service_started, systemd.Watchdog())
     except errors.MinovaError as error:
-        _fail(prog, str(error))
+        # A start that waits for a server ends with this error when it is stopped.
+        if not (signalled.is_set() and isinstance(error, errors.ServiceUnavailable)):
+            _fail(prog, str(error))
+        print(f"{prog}: {_STOPPED}", file=sys.stderr)
     _exit(0)
 
 
@@ -143,14 +147,14 @@ def reread(conf: cfg.ConfigOpts, load: Callable[[], object]) -> None:
     LOG.info("The configuration was read again: %d options have changed", len(changed))
 
 
-def _end_a_start(prog: str, stopping: threading.Event, started: threading.Event) -> None:
+def _end_a_start(prog: str, stopping: threading.Event, started: threading.Event, signalled: threading.Event) -> None:
     """End the process if it is stopped during its start. oslo.messaging waits for a broker that is away, and nothing
     interrupts this wait. A service that has not started has no work to finish.
     """
     stopping.wait()
     if not started.wait(START_GRACE):
-        print(f"{prog}: stopped while it was starting", file=sys.stderr, flush=True)
-        os._exit(1)
+        print(f"{prog}: {_STOPPED}", file=sys.stderr, flush=True)
+        os._exit(0 if signalled.is_set() else 1)
 
 
 def _end_a_stop(
