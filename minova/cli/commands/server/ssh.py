@@ -3,6 +3,7 @@
 import argparse
 import ipaddress
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from minova.cli import find
 from minova.cli.base import Command
@@ -39,6 +41,8 @@ TYPES = {PUBLIC: "floating", PRIVATE: "fixed"}
 NOT_CONNECTED = 255
 # Where ssh keeps host keys if nothing else is configured.
 _KNOWN_HOSTS = "~/.ssh/known_hosts"
+# Power states (PAUSED, SUSPENDED) of an active server whose guest stands still.
+_STANDING = frozenset({3, 7})
 # Options of ssh that take a value.
 _WITH_VALUE = "BbcDEeFIiJLlmOopQRSWw"
 
@@ -94,7 +98,7 @@ class ServerSsh(Command):
         words += [address, *parsed_args.ssh_args]
         self.exit_code = _run([*way.before, "ssh", *words])
         if self.exit_code == NOT_CONNECTED:
-            self.app.stderr.write(_hint(server, address, _file_with_key(server["id"], words)))
+            self.app.stderr.write(_hint(server, address, _host_keys(server["id"], words), parsed_args.ssh_args))
 
 
 def _port(text: str) -> int:
@@ -289,29 +293,67 @@ def _ignored_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _file_with_key(alias: str, words: Sequence[str]) -> str | None:
-    """Returns the file in which ssh has a host key of the server, if it has one. `words`: those that ssh was given."""
-    keygen = shutil.which("ssh-keygen")
-    if keygen is None:
-        return None
+class _HostKeys(NamedTuple):
+    """What ssh knows of the host key of a server.
+
+    `file`: in which it has one; None: in no file.
+    `refuses_unknown`: it ends without a question if it has none.
+    """
+
+    file: str | None
+    refuses_unknown: bool
+
+
+def _host_keys(alias: str, words: Sequence[str]) -> _HostKeys:
+    """`words`: those that ssh was given."""
     listed = subprocess.run(["ssh", "-G", *words], capture_output=True, text=True, check=False).stdout
     settings = dict(line.split(" ", 1) for line in listed.splitlines() if " " in line)
-    files = settings.get("userknownhostsfile", _KNOWN_HOSTS).split()
+    asks = settings.get("batchmode", "no") == "no" and _has_terminal()
+    policy = settings.get("stricthostkeychecking", "ask")
+    refuses_unknown = policy in {"true", "yes"} or (policy == "ask" and not asks)
+    keygen = shutil.which("ssh-keygen")
+    if keygen is None:
+        return _HostKeys(None, False)
+    files = settings.get("userknownhostsfile", _KNOWN_HOSTS).split() + settings.get("globalknownhostsfile", "").split()
     commands = ([keygen, "-F", alias, "-f", str(Path(file).expanduser())] for file in files)
     has_key = (subprocess.run(command, capture_output=True, check=False).returncode == 0 for command in commands)
-    return next((file for file, is_there in zip(files, has_key, strict=True) if is_there), None)
+    return _HostKeys(
+        next((file for file, is_there in zip(files, has_key, strict=True) if is_there), None), refuses_unknown
+    )
 
 
-def _hint(server: Json, address: str, file_with_key: str | None) -> str:
-    if file_with_key is not None:
+def _has_terminal() -> bool:
+    """Whether ssh can ask something, which it does on the terminal of the process whatever its standard input is."""
+    try:
+        with Path("/dev/tty").open("rb"):
+            return True
+    except OSError:
+        return False
+
+
+def _hint(server: Json, address: str, host_keys: _HostKeys, ssh_args: Sequence[str]) -> str:
+    name = server["name"]
+    failed = f"minova: ssh did not log in to {address}."
+    if server.get("OS-EXT-STS:power_state") in _STANDING:
+        why = str((server.get("fault") or {}).get("message") or "Its guest stands still.")
+        return f"{failed} {why} Let it go on: minova server unpause {name}\n"
+    if host_keys.file is not None:
         return (
-            f"minova: ssh did not log in to {address}. If it says that the host key has changed: a rebuild gives server {server['name']} a "
-            f"new key, and a rescue another one. Accept it by: ssh-keygen -R {server['id']} -f {file_with_key}\n"
+            f"{failed} If it says that the host key has changed: a rebuild gives server {name} a "
+            f"new key, and a rescue another one. Accept it by: ssh-keygen -R {server['id']} -f {host_keys.file}\n"
+        )
+    if host_keys.refuses_unknown:
+        accept = shlex.join(
+            ["minova", "server", "ssh", name, "--", "-o", "StrictHostKeyChecking=accept-new", *ssh_args]
+        )
+        failed = (
+            f"{failed} The host key of server {name} is not known here yet, and ssh does not ask about it here (no terminal, "
+            f"BatchMode or StrictHostKeyChecking=yes). Accept it by: {accept}\nIf ssh says that it could not connect:"
         )
     host = server.get("OS-EXT-SRV-ATTR:host")
     where = f" ({host})" if host else ""
     return (
-        f"minova: ssh did not log in to {address}. Has the guest booted (minova server console log {server['name']})? On a network of the "
+        f"{failed} Has the guest booted (minova server console log {name})? On a network of the "
         f"kind `local` only its host{where} reaches it: root there, users who may open {HELPER}, and everyone if the network is "
         "reachable (minova network set --reachable NETWORK, for administrators). On others a security group must let ssh in: "
         "minova security group rule create --protocol tcp --dst-port 22 GROUP\n"

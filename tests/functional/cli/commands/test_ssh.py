@@ -420,3 +420,63 @@ def test_bug_changed_host_key_in_a_file_of_ones_own(networks: Networks, minova: 
     keeps.write_text(f"{server_id} ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJrSPYIkXdQEGZB8MnEzFIVTGVL2KZ2rgSRcfbHqTQ3u\n")
     result = minova("server", "ssh", "vm", "--login", "debian", "--", "-o", f"UserKnownHostsFile={keeps}", "true")
     assert f"ssh-keygen -R {server_id} -f {keeps}" in result.err
+
+
+def unknown_host_key(program: Path, listed: str = "") -> None:
+    """ssh refuses a server whose key no file has. `listed`: of its settings."""
+    (program.parent / "ssh").write_text(f"#!/bin/sh\n[ \"$1\" = -G ] && echo '{listed}' && exit 0\nexit 255\n")
+    keygen = program.parent / "ssh-keygen"
+    keygen.write_text("#!/bin/sh\nexit 1\n")
+    keygen.chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("terminal", "setting", "refuses"),
+    [
+        (False, "", True),
+        (False, "stricthostkeychecking ask", True),
+        (True, "batchmode yes", True),
+        (True, "stricthostkeychecking true", True),
+        (True, "stricthostkeychecking ask", False),
+        (False, "stricthostkeychecking accept-new", False),
+        (False, "stricthostkeychecking false", False),
+    ],
+)
+def test_bug_unknown_host_key_looks_like_a_guest_that_has_not_booted(
+    networks: Networks,
+    minova: Cli,
+    program: Path,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    terminal: bool,
+    setting: str,
+    refuses: bool,
+) -> None:
+    """Without a terminal nobody can accept it."""
+    networks.add_server("vm")
+    unknown_host_key(program, setting)
+    monkeypatch.setattr("minova.cli.commands.server.ssh._has_terminal", lambda: terminal)
+    error = minova("server", "ssh", "vm", "--login", "debian", "--", "uname", "-s -r").err
+    accept = "minova server ssh vm -- -o StrictHostKeyChecking=accept-new uname '-s -r'"
+    assert (f"Accept it by: {accept}\nIf ssh says that it could not connect: Has the guest booted" in error) == refuses
+    assert ("did not log in to 10.0.0.2. Has the guest booted" in error) != refuses
+
+
+def test_known_host_key_of_the_machine_is_no_unknown_one(
+    networks: Networks, minova: Cli, program: Path, home: Path
+) -> None:
+    server_id = networks.add_server("vm")
+    unknown_host_key(program, "globalknownhostsfile /etc/ssh/ssh_known_hosts")
+    (program.parent / "ssh-keygen").write_text('#!/bin/sh\n[ "$4" = /etc/ssh/ssh_known_hosts ]\n')
+    error = minova("server", "ssh", "vm", "--login", "debian").err
+    assert f"ssh-keygen -R {server_id} -f /etc/ssh/ssh_known_hosts" in error
+
+
+def test_bug_guest_that_sleeps_looks_like_one_that_has_not_booted(
+    networks: Networks, minova: Cli, program: Path, home: Path
+) -> None:
+    networks.add_server("vm", {**ACTIVE, "power_state": 7})
+    unknown_host_key(program)
+    error = minova("server", "ssh", "vm", "--login", "debian").err
+    assert "Its guest stands still. Let it go on: minova server unpause vm" in error
+    assert "Has the guest booted" not in error
