@@ -30,7 +30,7 @@ BINARY = "minova-compute"
 AUDIT_INTERVAL = 60.0
 # Changes of a burst of builds are sent together.
 REPORT_INTERVAL = 3.0
-# Seconds. A stop waits for builds only while heartbeats are answered, and looks so often whether they have ended.
+# Seconds. A stop waits for builds only while heartbeats are answered and builds proceed, and looks so often whether they have ended.
 STOP_HEARTBEAT, CUT_OFF_AFTER, WORK_POLL = 1.0, 3.0, 0.5
 # Seconds that the end of the connection and the message to a conductor may take.
 CLOSE_WITHIN, LEAVE_WITHIN = 1.0, 1.0
@@ -135,11 +135,7 @@ class ComputeManager(ComputeMethods):
         self.collaborators.gate.close()
         if still:
             # Closing the driver now would only make calls fail that may still succeed.
-            LOG.warning(
-                "%d builds or removals have not ended within graceful_shutdown_timeout, %g s: the next start resumes them",
-                still,
-                self._graceful_shutdown_timeout,
-            )
+            LOG.warning("%d builds or removals have not ended: the next start resumes them", still)
         else:
             within(CLOSE_WITHIN, "the connection to the hypervisor", self.collaborators.own_driver.close)
         if self._identity is not None:
@@ -148,8 +144,8 @@ class ComputeManager(ComputeMethods):
             within(LEAVE_WITHIN, "the message to a conductor that this host stops", lambda: self._leave(identity))
 
     def _await_work(self) -> int:
-        """Wait for running builds and removals, up to `graceful_shutdown_timeout`, while conductor and hypervisor answer.
-        Returns how many still run.
+        """Wait for running builds and removals, up to `graceful_shutdown_timeout`, while conductor and hypervisor answer, and while any
+        of them proceeds (`concurrency.outside_waits`). Returns how many still run.
         """
         still = self._workers.stop(0.0)
         if not still:
@@ -160,6 +156,9 @@ class ComputeManager(ComputeMethods):
         while still and (now := time.monotonic()) < until:
             if now - self._answered_at > CUT_OFF_AFTER:
                 LOG.warning("Conductor or hypervisor does not answer, so the stop waits for no work")
+                break
+            if silent := self._workers.silent(CUT_OFF_AFTER):
+                LOG.warning("All running work waits for %s, so the stop waits for no work", ", ".join(silent))
                 break
             still = self._workers.stop(min(WORK_POLL, until - now))
         ended.set()

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 
 from minova import errors
+from minova.concurrency import outside_waits
 
 LOG = logging.getLogger(__name__)
 Work = Callable[[], None]
@@ -29,7 +30,7 @@ class DaemonPool:
         self._stuck_after = stuck_after
         self._changed = threading.Condition()
         self._waiting: deque[Work] = deque()
-        self._running: dict[object, float] = {}  # when each piece of work began
+        self._running: dict[int, float] = {}  # when each piece of work began, by the identifier of its thread
         self._idle = 0  # threads that run no work
         self._look_again: threading.Timer | None = None
         self._stopped = False
@@ -65,6 +66,15 @@ class DaemonPool:
             seconds_left = min(max(0.0, until - time.monotonic()), threading.TIMEOUT_MAX)
             self._changed.wait_for(lambda: not self._unfinished(), seconds_left)
             return self._unfinished()
+
+    def silent(self, seconds: float) -> list[str] | None:
+        """Returns what the running work waits for, if nothing has come from outside for that long for any of it; None if some of it
+        proceeds.
+        """
+        with self._changed:
+            waits = [outside_waits.silent(thread, seconds) for thread in self._running]
+            known_waits = [what for what in waits if what is not None]
+            return None if self._waiting or len(known_waits) < len(waits) else known_waits
 
     # The caller of these four holds the lock.
 
@@ -103,8 +113,8 @@ class DaemonPool:
                 LOG.warning("%s: %d run for more than %g s", self._name, len(self._running), self._stuck_after)
 
     def _run(self) -> None:
-        token = object()
-        while (work := self._next(token)) is not None:
+        thread = threading.get_ident()
+        while (work := self._next(thread)) is not None:
             try:
                 work()
             except errors.Abandoned:
@@ -115,12 +125,12 @@ class DaemonPool:
                 LOG.exception("Error in %s", self._name)
             del work
             with self._changed:
-                del self._running[token]
+                del self._running[thread]
                 self._idle += 1
                 if self._stopped:
                     self._changed.notify_all()
 
-    def _next(self, token: object) -> Work | None:
+    def _next(self, thread: int) -> Work | None:
         """Returns None if this thread is to end: after `stop`, without work for long, or if other threads have taken its
         place while it was stuck.
         """
@@ -132,5 +142,5 @@ class DaemonPool:
             if not self._waiting or self._threads_that_count() >= self._size:
                 self._changed.notify()  # the work may be another thread's
                 return None
-            self._running[token] = time.monotonic()
+            self._running[thread] = time.monotonic()
             return self._waiting.popleft()

@@ -5,6 +5,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from minova.concurrency.outside_waits import waiting
+
 LOG = logging.getLogger(__name__)
 
 
@@ -21,14 +23,19 @@ def beside(name: str, work: Callable[[], object]) -> Iterator[None]:
 
     thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()
+
+    def join() -> None:
+        with waiting(name, of=lambda: () if thread.ident is None else (thread.ident,)):
+            thread.join()
+
     try:
         yield
     except BaseException:
-        thread.join()
+        join()
         if failures:
             LOG.warning("Work beside (%s) failed, too: %s", name, failures[0])
         raise
-    thread.join()
+    join()
     if failures:
         raise failures[0]
 

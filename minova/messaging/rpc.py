@@ -24,6 +24,7 @@ from minova import errors, metrics
 from minova.backoff import Backoff
 from minova.codecs import Decoder
 from minova.concurrency import threads
+from minova.concurrency.outside_waits import waiting
 from minova.context import RequestContext
 from minova.contracts.base import Method, Request, methods_of, numbers
 from minova.contracts.wire_bounds import fault_of
@@ -202,7 +203,8 @@ class Proxy:
             client = self._client.prepare(version=request.version, **self._topic_of(method))
             if method.kind == "cast":
                 return client.cast(ctx, method.name, **request.arguments)
-            answer = client.call(ctx, method.name, **request.arguments)
+            with waiting(f"the {self._topic} service"):
+                answer = client.call(ctx, method.name, **request.arguments)
         except (oslo_messaging.MessagingTimeout, flow_control.InDoubt) as error:
             LOG.debug("No answer to %s: %s", method.name, error)
             raise errors.NoAnswer(f"No {self._topic} service has answered in time.") from error

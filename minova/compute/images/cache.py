@@ -19,6 +19,7 @@ from minova.compute.images.cached_files import CHECK_INTERVAL, CachedFiles, dige
 from minova.compute.images.downloads import CHUNK, Builds, ImageDownloads
 from minova.compute.images.source import CopyWriter
 from minova.compute.images.tokens import ImageToken
+from minova.concurrency.outside_waits import waiting
 from minova.objects.catalogue.image import Image
 from minova.private_files import sync
 
@@ -34,6 +35,7 @@ class _Fetch:
         self.waiting = 0
         self.tokens: list[ImageToken] = []
         self.done = threading.Event()
+        self.thread: threading.Thread | None = None
         self.path: Path | None = None
         self.error: BaseException | None = None
 
@@ -41,6 +43,11 @@ class _Fetch:
         """Raises ImageUnwanted if no build waits for the image any more."""
         if not self.waiting:
             raise ImageUnwanted
+
+    def threads(self) -> tuple[int, ...]:
+        """Returns the identifier of the thread that downloads."""
+        identifier = None if self.thread is None else self.thread.ident
+        return () if identifier is None else (identifier,)
 
     def result(self) -> Path:
         if self.error is not None:
@@ -119,8 +126,9 @@ class ImageCache:
         require_format(image)
         fetch = self._join(image, digest, token)
         try:
-            while not fetch.done.wait(CHECK_INTERVAL):
-                check()
+            with waiting("the image service", of=fetch.threads):
+                while not fetch.done.wait(CHECK_INTERVAL):
+                    check()
         finally:
             self._leave((digest, image.id), fetch, token)
         return fetch.result()
@@ -136,7 +144,8 @@ class ImageCache:
         if running_fetch is None:
             work = lambda: self._run(fetch, image, digest)  # noqa: E731
             try:
-                threading.Thread(target=work, name="image", daemon=True).start()
+                fetch.thread = threading.Thread(target=work, name="image", daemon=True)
+                fetch.thread.start()
             except RuntimeError:  # no thread can be started
                 self._leave(key, fetch, token)
                 raise

@@ -19,6 +19,7 @@ from oslo_concurrency import lockutils
 
 from minova import errors
 from minova.codecs import Decoder
+from minova.concurrency.outside_waits import waiting
 from minova.image_format import inspected_files, inspection
 from minova.image_format.inspection import ImageFacts
 from minova.objects.catalogue.image import Image
@@ -212,13 +213,12 @@ def locked_if_free(folder: Path, digest: str) -> Iterator[bool]:
 @contextlib.contextmanager
 def locked_when_free(folder: Path, digest: str, check: Callable[[], None]) -> Iterator[None]:
     """Takes the lock of `locked`. Calls `check` several times a second while it waits; an exception of `check` ends the wait."""
-    while True:
-        with locked_if_free(folder, digest) as is_free:
-            if is_free:
-                yield
-                return
-        check()
-        time.sleep(CHECK_INTERVAL)
+    with contextlib.ExitStack() as stack:
+        with waiting("another copy of the same image"):
+            while not stack.enter_context(locked_if_free(folder, digest)):
+                check()
+                time.sleep(CHECK_INTERVAL)
+        yield
 
 
 def _inspected(path: Path, image: Image) -> ImageFacts:

@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import logging
 import math
-import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,11 +18,15 @@ from minova import errors
 from minova.backoff import Backoff
 from minova.compute.images.cached_files import ALGORITHMS
 from minova.compute.images.tokens import ImageToken, tokens_to_try
+from minova.concurrency.outside_waits import waiting
 from minova.image_tokens import SCHEME
 from minova.objects.catalogue.image import Image
+from minova.private_files import sync
 
 LOG = logging.getLogger(__name__)
 CHUNK = 1 << 20
+# What builds wait for (`outside_waits`).
+IMAGE_SERVICE = "the image service"
 BACKOFF = Backoff(first=0.4, longest=5.0)
 _UUID_LIKE = re.compile(r"[0-9A-Za-z-]{1,64}")
 
@@ -80,7 +83,8 @@ class ImageDownloads:
                 LOG.warning("Download %d of %d of image %s failed: %s", number, self._tries, image.id, error)
                 last = error
             if number < self._tries:
-                self._pause(BACKOFF.pause(number))
+                with waiting(IMAGE_SERVICE):
+                    self._pause(BACKOFF.pause(number))
         if isinstance(last, DownloadMismatch):
             raise errors.ImageUnacceptable(f"Image {image.id}: {last}") from last
         # The URL of the image service is only logged: the text of the exception becomes the fault of the server, which
@@ -89,7 +93,7 @@ class ImageDownloads:
         raise errors.ServiceUnavailable(f"Image {image.id} cannot be fetched from the image service.") from last
 
     def _inspect(self, builds: Builds, image: Image) -> None:
-        with self._get(self._address(image), builds) as response:
+        with waiting(IMAGE_SERVICE), self._get(self._address(image), builds) as response:
             self._refuse_status(response.status, image, builds)
             length = response.headers.get("Content-Length")
             if length is not None and image.size is not None and length != str(image.size):
@@ -108,12 +112,15 @@ class ImageDownloads:
             builds.require_waiting()
             require_room(CHUNK)
 
-        with self._get(self._address(image), builds) as response, path.open("wb") as file:
+        with (
+            waiting(IMAGE_SERVICE) as wait,
+            self._get(self._address(image), builds) as response,
+            path.open("wb") as file,
+        ):
             self._refuse_status(response.status, image, builds)
             require_room(image.size or 0)
-            digest = _save(response, file, image, check)
-            file.flush()
-            os.fsync(file.fileno())
+            digest = _save(response, file, image, check, wait.moved)
+        sync(path)
         if digest != image.os_hash_value:
             raise DownloadMismatch(f"{image.os_hash_algo} expected {image.os_hash_value}, got {digest}")
 
@@ -186,14 +193,25 @@ def _password(conf: cfg.ConfigOpts) -> dict[str, str]:
     }
 
 
-def _save(response: urllib3.BaseHTTPResponse, file: BinaryIO, image: Image, check: Callable[[], None]) -> str:
+def _save(
+    response: urllib3.BaseHTTPResponse,
+    file: BinaryIO,
+    image: Image,
+    check: Callable[[], None],
+    moved: Callable[[], None],
+) -> str:
     """Saves the response and returns its digest. Raises DownloadFailed if too many or too few bytes came. `check` may raise
-    between two chunks.
+    between two chunks. Calls `moved` whenever bytes have come.
     """
     digest = hashlib.new(image.os_hash_algo or ALGORITHMS[0])
     limit = math.inf if image.size is None else image.size
-    for chunk in response.stream(CHUNK, decode_content=False):
-        check()
+    checked_at = -CHUNK
+    # As soon as any bytes come: a whole chunk may take many seconds.
+    while chunk := response.read1(CHUNK, decode_content=False):
+        moved()
+        if file.tell() >= checked_at + CHUNK:
+            check()
+            checked_at = file.tell()
         digest.update(chunk)
         file.write(chunk)
         if file.tell() > limit:

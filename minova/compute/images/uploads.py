@@ -17,7 +17,9 @@ import urllib3
 from oslo_config import cfg
 
 from minova import errors
+from minova.compute.images.downloads import IMAGE_SERVICE
 from minova.compute.images.tokens import ImageToken
+from minova.concurrency.outside_waits import waiting
 from minova.image_tokens import SCHEME
 from minova.objects.catalogue.image import Image
 
@@ -107,24 +109,28 @@ class ImageUploads:
                 "Content-Type": "application/octet-stream",
                 "Content-Length": str(path.stat().st_size),
             }
-            body: Any = _Checked(file, check)
-            return self._http.request(
-                "PUT", f"{self._url}/v2/images/{image.id}/file", body=body, headers=headers, redirect=False
-            )
+            with waiting(IMAGE_SERVICE) as wait:
+                body: Any = _Checked(file, check, wait.moved)
+                return self._http.request(
+                    "PUT", f"{self._url}/v2/images/{image.id}/file", body=body, headers=headers, redirect=False
+                )
 
     def _wait(self, check: Callable[[], None]) -> None:
-        for _ in range(round(PAUSE / _CHECK_EVERY)):
-            check()
-            self._pause(_CHECK_EVERY)
+        with waiting(IMAGE_SERVICE):
+            for _ in range(round(PAUSE / _CHECK_EVERY)):
+                check()
+                self._pause(_CHECK_EVERY)
 
 
 class _Checked:
-    """A file that calls `check` before each read."""
+    """A file that calls `check` before each read, and `moved`, since what was read before has been sent by then."""
 
-    def __init__(self, file: BinaryIO, check: Callable[[], None]) -> None:
+    def __init__(self, file: BinaryIO, check: Callable[[], None], moved: Callable[[], None]) -> None:
         self._file = file
         self._check = check
+        self._moved = moved
 
     def read(self, size: int = -1) -> bytes:
         self._check()
+        self._moved()
         return self._file.read(CHUNK if size is None or size < 0 else size)

@@ -14,6 +14,7 @@ import msgspec
 
 from minova import errors
 from minova.compute.conductor_retry import ConductorRetry
+from minova.concurrency.outside_waits import waiting
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.network.vif import UNBOUND, Vif
@@ -27,6 +28,8 @@ POLL = 3.0
 UNCONFIGURED = 20.0
 # Seconds between checks whether the build is still wanted.
 LOOK = 0.5
+# What a guest waits for (`outside_waits`).
+NETWORK_SERVICE = "the network service"
 
 
 class VifPlugWaiter:
@@ -102,7 +105,8 @@ class VifPlugWaiter:
         with self._lock:
             self._waiting[instance.uuid] = event
         try:
-            self._wait(ctx, instance, attempt, check, event)
+            with waiting(NETWORK_SERVICE):
+                self._wait(ctx, instance, attempt, check, event)
         finally:
             with self._lock:
                 self._waiting.pop(instance.uuid, None)
@@ -148,7 +152,8 @@ class VifPlugWaiter:
                 since = None
                 raise
 
-        return self._repeat("bind_interfaces", ask)
+        with waiting(NETWORK_SERVICE):
+            return self._repeat("bind_interfaces", ask)
 
     def _ask(self, ctx: RequestContext, instance: Instance, attempt: int, check: Callable[[], None]) -> tuple[Vif, ...]:
         # A server that is deleted while Neutron or the conductor is away must not wait for them.

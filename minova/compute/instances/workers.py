@@ -101,6 +101,7 @@ class GuestWorkers:
         self._removals = DaemonPool("removals", REMOVALS, STUCK_AFTER)
         self._questions = DaemonPool("questions", REMOVALS, STUCK_AFTER)
         self._guest_starts = DaemonPool("guest starts", max_concurrent_guest_starts)
+        self._pools = (self._questions, self._guest_starts, self._builds, self._removals)
         self._queues = InstanceQueues()
         self._for_guest_starts: Spawn = spawn or self._guest_starts.spawn
         self._for_builds: Spawn = spawn or self._builds.spawn
@@ -135,8 +136,15 @@ class GuestWorkers:
     def stop(self, seconds: float) -> int:
         """Begin no more work, and wait up to `seconds` for running work. Returns how many pieces of work still run."""
         until = time.monotonic() + seconds
-        pools = (self._questions, self._guest_starts, self._builds, self._removals)
         # All pools must refuse new work before this waits for any.
-        for pool in pools:
+        for pool in self._pools:
             pool.stop(0.0)
-        return sum(pool.stop(until) for pool in pools)
+        return sum(pool.stop(until) for pool in self._pools)
+
+    def silent(self, seconds: float) -> list[str] | None:
+        """As `DaemonPool.silent`, of all work."""
+        silent_pools = [pool.silent(seconds) for pool in self._pools]
+        known_waits = [waits for waits in silent_pools if waits is not None]
+        return (
+            sorted({what for waits in known_waits for what in waits}) if len(known_waits) == len(silent_pools) else None
+        )

@@ -10,6 +10,7 @@ from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
 from minova.compute.moves.move_records import MoveRecords
 from minova.compute.moves.phases import CancelCheck, MoveImages, Phase, Reported, require_served
 from minova.compute.tracker.nodes import Nodes
+from minova.concurrency.outside_waits import waiting
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.servers.instance import Instance
@@ -104,8 +105,9 @@ class LivePhases:
     def _migrate(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         """Live-migrates the guest. After a success this host runs no part of it, or libvirt is still handing it over."""
         assert move.live_destination is not None
-        watch = _Watch(ctx, move, check, self._driver, self._conductor, self._host, self._clock)
-        outcome = self._driver.live_migrate(move.instance, move.live_destination, watch)
+        with waiting("the destination of a live migration") as wait:
+            watch = _Watch(ctx, move, check, self._driver, self._conductor, self._host, self._clock, wait.moved)
+            outcome = self._driver.live_migrate(move.instance, move.live_destination, watch)
         LOG.info(
             "Instance %s has left for %s within %.1f s, %s ms of them standing still",
             move.instance.uuid,
@@ -120,7 +122,8 @@ class LivePhases:
         return PhaseResult(power_state=self._driver.power_state(move.instance.uuid))
 
     def _land(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
-        self._driver.await_guest(move.instance.uuid, move.migration.attempt, check)
+        with waiting("a guest of another host"):
+            self._driver.await_guest(move.instance.uuid, move.migration.attempt, check)
         return PhaseResult()
 
     def _hold(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
@@ -209,8 +212,11 @@ class _Watch:
         conductor: ConductorApi,
         host: str,
         clock: Callable[[], float],
+        moved: Callable[[], None],
     ) -> None:
         self._ctx = ctx
+        self._moved = moved
+        self._seen = (0, 0)
         self._move = move
         self._check = check
         self._driver = driver
@@ -223,6 +229,10 @@ class _Watch:
     def __call__(self, progress: LiveProgress) -> None:
         """Raises StaleAttempt if the migration is not wanted any more."""
         self._check()
+        processed = (progress.memory_processed, progress.disk_processed)
+        if processed != self._seen:
+            self._seen = processed
+            self._moved()
         if self._clock() - self._reported < REPORTS:
             return
         self._reported = self._clock()

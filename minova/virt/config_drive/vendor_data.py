@@ -14,6 +14,7 @@ import urllib3
 from oslo_config import cfg
 
 from minova.codecs import parse_json
+from minova.concurrency.outside_waits import waiting
 from minova.errors import InvalidConfiguration, ServiceUnavailable
 from minova.objects.servers.instance import Instance
 
@@ -81,7 +82,10 @@ class VendorData:
 
     def _post(self, url: str, body: bytes) -> Any:
         """Raises ValueError if the service responds with something else than JSON."""
-        answer = self._http.request("POST", url, body=body, preload_content=False, redirect=False)
+        with waiting("a vendor data service"):
+            return self._read_answer(self._http.request("POST", url, body=body, preload_content=False, redirect=False))
+
+    def _read_answer(self, answer: urllib3.BaseHTTPResponse) -> Any:
         try:
             if answer.status not in (200, 201, 202):
                 raise ValueError(f"the answer is {answer.status}")

@@ -9,11 +9,14 @@ import re
 import libvirt
 
 from minova import errors
+from minova.concurrency.outside_waits import waiting
 from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.image_properties import flag
 from minova.virt.libvirt.error_codes import meaning
 
 LOG = logging.getLogger(__name__)
+# What an action waits for (`outside_waits`).
+AGENT = "the agent in a guest"
 # Time limits in seconds for a guest to change a password, and to freeze its file systems, which flushes their unwritten
 # data.
 PASSWORD_TIMEOUT, QUIESCE_TIMEOUT = 20, 60
@@ -47,7 +50,8 @@ def set_password(domain: libvirt.virDomain, image: Image | None, password: str) 
         raise errors.GuestAgentNotEnabled("QEMU guest agent is not enabled")
     try:
         domain.agentSetResponseTimeout(PASSWORD_TIMEOUT, 0)
-        domain.setUserPassword(admin_user(image), password, 0)
+        with waiting(AGENT):
+            domain.setUserPassword(admin_user(image), password, 0)
     except libvirt.libvirtError as error:
         if error.get_error_code() == libvirt.VIR_ERR_AGENT_UNRESPONSIVE:
             raise errors.GuestAgentUnresponsive(str(error)) from None
@@ -67,7 +71,8 @@ def take_snapshot(domain: libvirt.virDomain, xml: str, flags: int, image: Image 
     if has_agent(image):
         try:
             domain.agentSetResponseTimeout(QUIESCE_TIMEOUT, 0)
-            domain.snapshotCreateXML(xml, flags | _SNAPSHOT_QUIESCED)
+            with waiting(AGENT):
+                domain.snapshotCreateXML(xml, flags | _SNAPSHOT_QUIESCED)
         except libvirt.libvirtError as error:
             if meaning(error) in {errors.DiskFull, errors.GuestBusy}:
                 raise

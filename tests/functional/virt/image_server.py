@@ -22,6 +22,7 @@ class ImageServer:
             def log_message(self, *_: Any) -> None:
                 """Silent."""
 
+        self.handler = Handler
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from oslo_utils import units
 
+from minova.concurrency.outside_waits import waiting
 from minova.objects.servers.disk_export import DiskExport, ExportedFile, TransferKey
 from minova.private_files import sync
 from minova.virt import programs
@@ -74,7 +75,11 @@ def _convert(
     keys: Path,
     check: Callable[[], None],
 ) -> None:
-    with transfer_key.opened(keys) as folder, network_sockets.connect(export.address, export.port) as connection:
+    with (
+        waiting("the other host of a move") as wait,
+        transfer_key.opened(keys) as folder,
+        network_sockets.connect(export.address, export.port) as connection,
+    ):
         server = f"file.server.type=fd,file.server.str={connection.fileno()}"
         # A console log may have grown since its size was read.
         source = f"driver=raw,size={size},file.driver=nbd,{server},file.export={file.export},file.tls-creds=tls"
@@ -84,4 +89,29 @@ def _convert(
             *("--image-opts", source, "-O", "raw"),
         ]
         limits = programs.RunLimits(cpu=_LIMITS.cpu, within=_LIMITS.within, file_size=size + units.Mi)
-        programs.write_with(part, command, limits, inherited=(folder, connection.fileno()), check=check)
+        growth = Growth(part, wait.moved)
+
+        def go_on() -> None:
+            growth.look()
+            check()
+
+        programs.write_with(part, command, limits, inherited=(folder, connection.fileno()), check=go_on)
+
+
+class Growth:
+    """Calls `moved` when another program has written to the file since the last look."""
+
+    def __init__(self, path: Path, moved: Callable[[], None]) -> None:
+        self._path = path
+        self._moved = moved
+        self._seen = self._written()
+
+    def look(self) -> None:
+        written = self._written()
+        if written != self._seen:
+            self._seen = written
+            self._moved()
+
+    def _written(self) -> tuple[int, int]:
+        status = self._path.stat()
+        return status.st_blocks, status.st_mtime_ns

@@ -1,6 +1,8 @@
 """A guest on a network of Neutron waits for its wires, and no longer than it may."""
 
+import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -9,6 +11,7 @@ import pytest
 from minova import errors
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.instances.vif_plug_waiter import UNCONFIGURED, VifPlugWaiter
+from minova.concurrency.outside_waits import silent
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
 from minova.objects.catalogue.flavor import Flavor
@@ -50,6 +53,28 @@ def ticking() -> Callable[[], float]:
         return now[0]
 
     return clock
+
+
+def test_bug_build_that_waits_for_a_hanging_neutron_seems_to_proceed() -> None:
+    """The conductor is patient, and answers heartbeats meanwhile. Also a wait for wires ends with the process."""
+    asked, answers = threading.Event(), threading.Event()
+
+    class Hanging(Conductor):
+        def bind_interfaces(self, ctx: Any, instance_uuid: str, attempt: int, host: str) -> tuple[Vif, ...]:
+            asked.set()
+            assert answers.wait(60)
+            return super().bind_interfaces(ctx, instance_uuid, attempt, host)
+
+    waiter = made(Hanging(UP))
+    for work in (waiter.bound, partial(waiter.wait, check=lambda: None)):
+        asked.clear()
+        answers.clear()
+        thread = threading.Thread(target=work, args=(service_context(), INSTANCE, 3), daemon=True)
+        thread.start()
+        assert asked.wait(60)
+        assert silent(thread.ident or 0, 0.0) == "the network service"
+        answers.set()
+        thread.join(60)
 
 
 def test_interfaces_are_bound_with_the_attempt() -> None:
