@@ -55,22 +55,44 @@ def of_options(conf: cfg.ConfigOpts) -> list[CertificateFile]:
     ]
 
 
+def encrypts_live_migrations(conf: cfg.ConfigOpts, pki: Path | None = None) -> bool:
+    """Returns what the option says; unset: whether QEMU of this host has certificates as client and as server. Those that this process
+    may not look for are there.
+    """
+    if conf.libvirt.live_migration_with_native_tls is not None:
+        return bool(conf.libvirt.live_migration_with_native_tls)
+    folder = _of_qemu(pki or PKI)
+    return all(_is_there(folder / f"{name}-cert.pem") for name in ("server", "client"))
+
+
+def _of_qemu(pki: Path) -> Path:
+    return next((pki / name for name in _OF_QEMU if _is_there(pki / name)), pki / _OF_QEMU[-1])
+
+
+def _is_there(file: Path) -> bool:
+    try:
+        file.stat()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
 def of_live_migrations(conf: cfg.ConfigOpts, pki: Path | None = None) -> list[CertificateFile]:
     """Returns the files that libvirt and QEMU of a compute's host read for its live migrations, as client and as server. They are there by
     their names: no option has them.
     """
     pki = pki or PKI
-    options = conf.libvirt
+    scheme, encrypts = conf.libvirt.live_migration_scheme, encrypts_live_migrations(conf, pki)
     if conf.compute_driver.partition(".")[0] != "libvirt":
         return []
     paths: list[tuple[str, Path, bool]] = []
-    if options.live_migration_scheme == "tls" or (
-        options.live_migration_scheme is None and options.live_migration_with_native_tls
-    ):
+    if scheme == "tls" or (scheme is None and encrypts):
         paths.append((WITH_LIBVIRT, pki / "CA" / "cacert.pem", True))
         paths += [(WITH_LIBVIRT, pki / "libvirt" / f"{name}cert.pem", False) for name in ("server", "client")]
-    if options.live_migration_with_native_tls:
-        folder = next((pki / name for name in _OF_QEMU if (pki / name).is_dir()), pki / _OF_QEMU[-1])
+    if encrypts:
+        folder = _of_qemu(pki)
         paths.append((WITH_QEMU, folder / "ca-cert.pem", True))
         paths += [(WITH_QEMU, folder / f"{name}-cert.pem", False) for name in ("server", "client")]
     return [CertificateFile(option, str(path), is_authority) for option, path, is_authority in paths]

@@ -173,14 +173,14 @@ OPTS: list[cfg.Opt] = [
     cfg.StrOpt(
         "live_migration_scheme",
         choices=["tcp", "tls"],
-        help="How libvirt of this host reaches libvirt of the destination; unset: tls with live_migration_with_native_tls, else tcp, which is "
+        help="How libvirt of this host reaches libvirt of the destination; unset: tls where guests migrate encrypted, else tcp, which is "
         "neither encrypted nor asks for a password.",
     ),
     cfg.BoolOpt(
         "live_migration_with_native_tls",
-        default=False,
-        help="Encrypt memory and disks of guests that migrate. Source and destination need certificates of QEMU; those of a host must "
-        "name the host as libvirt does (virsh hostname).",
+        sample_default="<where the host has certificates of QEMU>",
+        help="Encrypt memory and disks of guests that migrate. Source and destination need certificates of QEMU in /etc/pki/qemu; those of a "
+        "host must name the host as libvirt does (virsh hostname). Unset: encrypt if they are there.",
     ),
     cfg.IntOpt(
         "live_migration_bandwidth",

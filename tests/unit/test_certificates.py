@@ -15,6 +15,7 @@ from minova import conf as configuration
 from minova.certificates import Certificate, CertificateFile
 from minova.health.certificate_watch import INTERVAL, CertificateWatch
 from minova.metrics import REGISTRY
+from minova.virt.libvirt.migration.live_options import LiveOptions
 
 
 @pytest.fixture(scope="module")
@@ -110,10 +111,11 @@ def test_a_file_that_cannot_be_read_is_left_to_its_own_service(tmp_path: Path) -
 
 OF_LIBVIRT = ["CA/cacert.pem", "libvirt/servercert.pem", "libvirt/clientcert.pem"]
 OF_QEMU = ["ca-cert.pem", "server-cert.pem", "client-cert.pem"]
+BOTH_OF_QEMU = ["qemu/server-cert.pem", "qemu/client-cert.pem"]
 
 
 @pytest.mark.parametrize(
-    ("options", "folders", "files"),
+    ("options", "there", "files"),
     [
         ({}, [], []),
         ({"live_migration_scheme": "tls"}, [], OF_LIBVIRT),
@@ -123,14 +125,17 @@ OF_QEMU = ["ca-cert.pem", "server-cert.pem", "client-cert.pem"]
             ["qemu", "libvirt-migrate"],
             [f"libvirt-migrate/{name}" for name in OF_QEMU],
         ),
+        ({}, ["qemu/server-cert.pem"], []),
+        ({}, BOTH_OF_QEMU, [*OF_LIBVIRT, *(f"qemu/{name}" for name in OF_QEMU)]),
+        ({"live_migration_with_native_tls": False}, BOTH_OF_QEMU, []),
     ],
 )
 def test_live_migrations_have_certificates_that_no_option_names(
-    tmp_path: Path, options: dict[str, Any], folders: list[str], files: list[str]
+    tmp_path: Path, options: dict[str, Any], there: list[str], files: list[str]
 ) -> None:
     conf = of_a_compute(**options)
-    for folder in folders:
-        (tmp_path / folder).mkdir()
+    for name in there:
+        (tmp_path / name).mkdir(parents=True)
     found = certificates.of_live_migrations(conf, tmp_path)
     assert [place.file for place in found] == [f"{tmp_path}/{file}" for file in files]
     assert {place.file for place in found if place.is_authority} == {
@@ -168,3 +173,25 @@ def test_bug_certificates_of_live_migrations_ended_without_a_warning(
         f"{start}clientcert.pem (live migration: libvirt)",
     ]
     assert days_shown("live migration: libvirt", tmp_path / "libvirt/servercert.pem") == pytest.approx(5, abs=0.1)
+
+
+@pytest.mark.parametrize(("there", "scheme"), [([], "tcp"), (BOTH_OF_QEMU[:1], "tcp"), (BOTH_OF_QEMU, "tls")])
+def test_guests_migrate_encrypted_where_the_host_has_certificates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: list[str], scheme: str
+) -> None:
+    for name in there:
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.setattr(certificates, "PKI", tmp_path)
+    live = LiveOptions.of(of_a_compute())
+    assert (live.scheme, live.with_tls) == (scheme, scheme == "tls")
+    assert LiveOptions.of(of_a_compute(live_migration_with_native_tls=False)).with_tls is False
+
+
+def test_certificates_that_a_process_may_not_look_for_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(path: Path, **_: Any) -> Any:
+        raise PermissionError(path)
+
+    monkeypatch.setattr(Path, "stat", forbidden)
+    assert certificates.encrypts_live_migrations(of_a_compute(), tmp_path)

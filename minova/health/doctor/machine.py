@@ -13,7 +13,6 @@ from minova.health.certificate_watch import SOON
 from minova.health.doctor.findings import Finding, Severity
 from minova.health.doctor.service_files import ServiceFiles
 
-COMPUTES = ("minova-compute", "minova-standalone")
 _PAGE = "docs/operators/hosts.md#network-for-moves"
 # How a new certificate is brought in where no option names the file.
 _RENEW = {
@@ -30,10 +29,10 @@ def check(services: ServiceFiles, options: Iterable[foreign_options.OptionFindin
     for conf in services.distinct():
         findings += _certificates(certificates.of_options(conf), now)
         findings += _keys_and_folders(conf)
-    for conf in map(services.of, COMPUTES):
-        # One file may configure controllers and computes. A compute makes this folder.
-        if Path(conf.instances_path).is_dir():
-            findings += _certificates(certificates.of_live_migrations(conf), now)
+    of_compute = services.of_compute()
+    # One file may configure controllers and computes. A compute makes this folder.
+    if Path(of_compute.instances_path).is_dir():
+        findings += _certificates(certificates.of_live_migrations(of_compute), now)
     findings += _modes(services.files())
     yield from {finding.key: finding for finding in findings}.values()
 

@@ -9,10 +9,10 @@ from minova import conf as configuration
 from minova import errors
 from minova.health.doctor.findings import Finding
 
-MANAGE, STANDALONE = "minova-manage", "minova-standalone"
+MANAGE, COMPUTE, STANDALONE = "minova-manage", "minova-compute", "minova-standalone"
 SERVICES = (
     "minova-api",
-    "minova-compute",
+    COMPUTE,
     "minova-conductor",
     "minova-consoleproxy",
     "minova-metadata",
@@ -52,6 +52,13 @@ class ServiceFiles:
         if any(binary in binaries for binaries in self._refused.values()):
             return self._confs[MANAGE]
         return self._confs.get(binary, self._confs[MANAGE])
+
+    def of_compute(self) -> cfg.ConfigOpts:
+        """Returns the configuration of the compute: a machine has one of minova-compute and minova-standalone, and a file for its own."""
+        compute = self.of(COMPUTE)
+        # minova-compute.conf, or a file of minova-compute.conf.d.
+        has_own = any(COMPUTE in str(file) for file in configuration.files(compute))
+        return compute if has_own else self.of(STANDALONE)
 
     def files(self) -> list[Path]:
         """Returns every file once."""

@@ -151,7 +151,7 @@ class LibvirtMigration(ColdMigration):
     ) -> LiveOutcome:
         if self._live.with_tls is not (destination.tls_name is not None):
             raise errors.HypervisorError(
-                "[libvirt] live_migration_with_native_tls differs between the source and the destination"
+                "Source and destination differ in [libvirt] live_migration_with_native_tls, or in certificates of QEMU in /etc/pki/qemu"
             )
         size = instance.flavor.memory_mb << 20
         if destination.copied:

@@ -1,4 +1,4 @@
-"""The options of live migrations, and what they mean for one of them. Pure."""
+"""The options of live migrations, and what they mean for one of them."""
 
 import ipaddress
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ import msgspec
 from oslo_config import cfg
 from oslo_utils import units
 
+from minova.certificates import encrypts_live_migrations
 from minova.objects.servers.live_migration import LiveDestination, LiveMode
 
 # A migration counts as at least so many GiB, as in Nova.
@@ -33,10 +34,10 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, conf: cfg.ConfigOpts) -> "LiveOptions":
-        options = conf.libvirt
+        options, with_tls = conf.libvirt, encrypts_live_migrations(conf)
         return cls(
-            scheme=options.live_migration_scheme or ("tls" if options.live_migration_with_native_tls else "tcp"),
-            with_tls=options.live_migration_with_native_tls,
+            scheme=options.live_migration_scheme or ("tls" if with_tls else "tcp"),
+            with_tls=with_tls,
             bandwidth=options.live_migration_bandwidth,
             downtime_ms=options.live_migration_downtime,
             steps=options.live_migration_downtime_steps,
