@@ -15,6 +15,7 @@ from minova.contracts.conductor import ConductorApi
 from minova.messaging.rpc import Rpc
 from minova.metadata import service
 from minova.service import Runnable
+from minova.virt.libvirt.uri import uri_of
 from minova.virt.namespaces.host_networks import of_this_host
 
 # Seconds. A guest waits for the answer, and repeats its request.
@@ -37,7 +38,7 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc) -> Sequence[Runnable]:
 
 def local(conf: cfg.ConfigOpts, rpc: Rpc) -> Runnable:
     """Returns the service for the guests of this host."""
-    return service.local(conf, _conductor(rpc), of_this_host(conf.networks.metadata_helper_socket))
+    return service.local(conf, _conductor(rpc), of_this_host(conf.networks.metadata_helper_socket, uri_of(conf)))
 
 
 def _conductor(rpc: Rpc) -> ConductorApi:

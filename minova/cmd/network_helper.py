@@ -16,7 +16,8 @@ from oslo_config import cfg
 
 from minova import errors
 from minova.cmd.startup.systemd import Watchdog, notify
-from minova.conf import networks
+from minova.conf import libvirt, networks
+from minova.virt.libvirt.uri import uri_of
 from minova.virt.namespaces.helper import OF_METADATA, Helper, serve_all
 from minova.virt.namespaces.host_networks import of_namespace
 from minova.virt.namespaces.kernel import OWN
@@ -53,14 +54,19 @@ def parser_of_helper() -> argparse.ArgumentParser:
         "--config-file",
         action="append",
         metavar="FILE",
-        help="where [networks] bridge_mappings is, which names the bridges that the helper may use; may be repeated "
-        f"(default: {DEFAULT_FILE}, if there is one). It is read again for each use",
+        help="where [networks] bridge_mappings is, which names the bridges that the helper may use, and [libvirt] connection_uri, for whose "
+        f"guests it works; may be repeated (default: {DEFAULT_FILE}, if there is one). The bridges are read again for each use",
     )
     parser.add_argument(
         "--run-dir",
         type=Path,
         help=f"where it notes what it has made; it ends with the host (default: {RUN}, and in a network namespace of its own a folder below "
         "it, so that two hosts of one machine stand apart)",
+    )
+    parser.add_argument(
+        "--remove-networks-of",
+        metavar="URI",
+        help="remove the networks of this libvirtd, which is gone for ever (`owner` in their records), and end",
     )
     return parser
 
@@ -69,27 +75,44 @@ def bridges_of(files: Sequence[str]) -> Collection[str]:
     """Returns the bridges that these files name. Raises HypervisorError if one cannot be read: minova-compute cannot
     start with it, either.
     """
-    conf = cfg.ConfigOpts()
-    conf.register_opts(networks.OPTS, group=networks.GROUP)
     try:
-        conf([], project="minova", default_config_files=list(files), default_config_dirs=[])
-        return frozenset(conf.networks.bridge_mappings.values())
+        return frozenset(_read(files).networks.bridge_mappings.values())
     except (cfg.Error, ValueError) as error:
         raise errors.HypervisorError(f"the bridges of this host are not known: {error}") from error
+
+
+def owner_of(files: Sequence[str]) -> str:
+    """Returns the owner of the networks: the libvirtd that these files name. Raises HypervisorError as `bridges_of`."""
+    try:
+        return uri_of(_read(files))
+    except (cfg.Error, ValueError) as error:
+        raise errors.HypervisorError(f"the libvirtd of this host is not known: {error}") from error
+
+
+def _read(files: Sequence[str]) -> cfg.ConfigOpts:
+    conf = cfg.ConfigOpts()
+    for module in (networks, libvirt):
+        conf.register_opts(module.OPTS, group=module.GROUP)
+    conf([], project="minova", default_config_files=list(files), default_config_dirs=[])
+    return conf
 
 
 def main() -> NoReturn:
     options = parser_of_helper().parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
-        uid = int(options.user) if options.user.isdigit() else pwd.getpwnam(options.user).pw_uid
-        gid = grp.getgrnam(options.group).gr_gid if options.group else None
         files = options.config_file or [name for name in (DEFAULT_FILE,) if Path(name).exists()]
         bridges = partial(bridges_of, files)
+        owner = owner_of(files) if options.remove_networks_of is None else options.remove_networks_of
         if options.run_dir is None:
-            namespaces = of_namespace(OWN, bridges)
+            namespaces = of_namespace(OWN, bridges, owner)
         else:
-            namespaces = NetworkNamespaces(options.run_dir, bridges=bridges)
+            namespaces = NetworkNamespaces(options.run_dir, bridges=bridges, owner=owner)
+        if options.remove_networks_of is not None:
+            namespaces.remove_all()
+            sys.exit()
+        uid = int(options.user) if options.user.isdigit() else pwd.getpwnam(options.user).pw_uid
+        gid = grp.getgrnam(options.group).gr_gid if options.group else None
         # Namespaces stay, because guests use them.
         signal.signal(signal.SIGTERM, _end)
         serve_all(
@@ -100,5 +123,5 @@ def main() -> NoReturn:
             ready=lambda: notify(READY="1", STATUS="Serves"),
             alive=Watchdog(),
         )
-    except (KeyError, OSError) as error:
+    except (KeyError, OSError, errors.MinovaError) as error:
         sys.exit(f"{BINARY}: {error}")

@@ -112,14 +112,33 @@ def test_the_tests_pass_while_the_demo_runs(clone: Clone) -> None:
     assert "logging in to the guest" in clone.run("tools/demo")
 
 
+# In a guest: its metadata, by nc, as its wget crashes.
+READ_METADATA = r"{ printf 'GET /openstack/latest/meta_data.json HTTP/1.0\r\nHost: 169.254.169.254\r\n\r\n'; sleep 1; } | nc -w 5 169.254.169.254 80"
+
+
+def require_own_metadata(clone: Clone) -> None:
+    """The demo's guest must read its own UUID at the metadata service."""
+    url = f"http://127.0.0.1:{(clone.path / '.demo' / 'port').read_text().strip()}"
+    minova = ("env", f"MINOVA_URL={url}", ".venv/bin/minova", "server")
+    own = clone.run(*minova, "show", "demo", "-f", "value", "-c", "id").strip()
+    state = clone.path / ".demo" / "own"
+    # Without a terminal ssh asks nobody whether it may trust the guest.
+    options = ("-o", f"UserKnownHostsFile={state / 'known_hosts'}", "-o", "LogLevel=ERROR")
+    read = clone.run(*minova, "ssh", "demo", "--identity", str(state / "key"), "--", *options, READ_METADATA)
+    assert own in read, read
+
+
 @pytest.mark.timeout(9 * PATIENCE)
 def test_two_demos_run_beside_each_other() -> None:
-    """Of two clones, at once: each logs in to its own guest, and the end of one leaves the other as it is."""
+    """Of two clones, at once: each logs in to its own guest, which reads its own metadata, and the end of one leaves the other as it is."""
     with clone_of("root") as first, clone_of("root") as second, ThreadPoolExecutor(2) as pool:
         said = list(pool.map(lambda clone: clone.run("tools/demo"), (first, second)))
         for words in said:
             assert "MINOVA-GUEST READY" in words
             assert "logging in to the guest" in words
+        for clone in (first, second):
+            require_own_metadata(clone)
         second.run("tools/demo", "--stop")
         assert left_of(second.path / ".demo") == []
+        require_own_metadata(first)
         assert "logging in to the guest" in first.run("tools/demo")

@@ -87,7 +87,7 @@ class Wire(NamedTuple):
 @pytest.fixture(scope="module")
 def wire() -> Iterator[Wire]:
     with Libvirtd(networks=True) as server, VethHost(str(server.pid)) as host, libvirt.open(server.uri) as connection:
-        filters = PortFilters(of_this_host("", server.proc_net).make_protocol_sets)
+        filters = PortFilters(of_this_host("", server.uri, server.proc_net).make_protocol_sets)
         port = msgspec.structs.replace(
             vif(VICTIM, 6, rules=()),
             addresses=tuple(VifAddress(subnet_id=str(version), ip_address=text) for version, text in GUEST.items()),
@@ -176,7 +176,7 @@ def test_a_host_that_cannot_have_sets_keeps_its_filter(wire: Wire) -> None:
 
 
 def test_sets_are_those_of_the_numbers_alone(wire: Wire) -> None:
-    networks = of_this_host("", wire.server.proc_net)
+    networks = of_this_host("", wire.server.uri, wire.server.proc_net)
     networks.make_protocol_sets({254, 255})
     networks.make_protocol_sets({255})
     listed = wire.host.run("ipset", "list", "minova-protocol-255-6")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import libvirt
 
-from minova.objects.network.vif import bridge_name, network_name
+from minova.objects.network.vif import network_name
 from minova.virt.namespaces.kernel import NAMED
 from minova.virt.namespaces.namespaces import RUN, NetworkNamespaces
 
@@ -32,8 +32,8 @@ def remove_left_networks() -> None:
     try:
         for number in dead:
             left = NetworkNamespaces(hosts[number], NAMED / name, f"@{number}")
-            for network_id in left.records():
-                left.remove(network_id)
+            for owner in {record.owner for record in left.all_records().values()}:
+                NetworkNamespaces(hosts[number], NAMED / name, f"@{number}", owner=owner).remove_all()
             left.broken()  # ends a resolver without networks
             shutil.rmtree(hosts[number], ignore_errors=True)
     finally:
@@ -56,10 +56,10 @@ def _living(hosts: dict[int, Path]) -> Iterator[int]:
 
 
 def remove_networks_of(uri: str) -> None:
-    """Ends the guests and removes the networks of a private libvirtd that works in the machine's own network namespace, and namespaces of
-    networks whose bridge is gone: no guest can use these.
+    """Ends the guests and removes the networks of a private libvirtd that works in the machine's own network namespace. Those of other
+    libvirtds stay.
     """
-    own = NetworkNamespaces()
+    own = NetworkNamespaces(owner=uri)
     with libvirt.open(uri) as connection:
         for left_object in [*connection.listAllDomains(), *connection.listAllNetworks()]:
             try:
@@ -71,9 +71,7 @@ def remove_networks_of(uri: str) -> None:
                     raise
             if isinstance(left_object, libvirt.virNetwork):
                 own.remove(left_object.name().removeprefix(network_name("")))
-    for network_id in own.records():
-        if not Path("/sys/class/net", bridge_name(network_id)).exists():
-            own.remove(network_id)
+    own.remove_all()
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from minova.objects.hosts.numa import CPUs, NUMATopology
 from minova.virt.libvirt.consoles import SerialConsoles
 from minova.virt.libvirt.inventory.capabilities import Capabilities
 from minova.virt.libvirt.inventory.domain_capabilities import GuestOffer
+from minova.virt.libvirt.uri import uri_of
 from minova.virt.libvirt.xml.host_settings import HostSettings
 from minova.virt.libvirt.xml.numa_xml import HostCells
 
@@ -21,13 +22,6 @@ CACHE_MODES = ("none", "writethrough", "writeback", "directsync", "unsafe", "def
 _NO_OFFER = GuestOffer()
 _MACHINE_ID = Path("/etc/machine-id")
 _CPU_FLAG = re.compile(r"[+-]?[a-z0-9][a-z0-9._-]*", re.ASCII)
-SYSTEM_URI = "qemu:///system"
-_URIS = {"test": "test:///default"}
-
-
-def uri_of(conf: cfg.ConfigOpts) -> str:
-    """Returns the URI of libvirt."""
-    return str(conf.libvirt.connection_uri or _URIS.get(conf.libvirt.virt_type, SYSTEM_URI))
 
 
 def cpu_sets_of(conf: cfg.ConfigOpts, of_host: CPUs) -> CpuSets:

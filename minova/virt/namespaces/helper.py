@@ -6,7 +6,8 @@
 | | members of a group | `Connect`, for `minova server ssh` |
 | the one for minova-metadata | its user, and root | `Namespaces`, `Listener` |
 
-The kernel says whose process has connected, before anything of a message is read.
+The kernel says whose process has connected, before anything of a message is read. All callers work on the networks of one owner, which
+no message names.
 """
 
 import errno

@@ -44,24 +44,27 @@ class HostNetworks(Protocol):
     def listener(self, network_id: str) -> socket.socket: ...
 
 
-def of_this_host(helper: str, proc_net: Path = Path("/proc/net"), bridges: Collection[str] = ()) -> HostNetworks:
+def of_this_host(
+    helper: str, owner: str, proc_net: Path = Path("/proc/net"), bridges: Collection[str] = ()
+) -> HostNetworks:
     """Returns the networks of the host. `helper`: the socket of minova-network-helper, which does the work for a process
-    without root's rights. `bridges`: as `NetworkNamespaces` has them; the helper reads its own configuration.
+    without root's rights. `owner`, `bridges`: as `NetworkNamespaces` has them; the helper reads its own configuration, so that
+    no process without rights names itself another owner.
 
     `proc_net`: /proc/PID/net of libvirtd, if it has a network namespace of its own. Files of a host with another network namespace
     than the machine's stand apart: each of the two would remove the networks of the other one, whose bridges it does not see.
     """
     if os.geteuid():
         return RemoteNamespaces(Path(helper))
-    return of_namespace(proc_net.resolve().parent / "ns" / "net", lambda: bridges)
+    return of_namespace(proc_net.resolve().parent / "ns" / "net", lambda: bridges, owner)
 
 
-def of_namespace(own: Path, bridges: Callable[[], Collection[str]]) -> NetworkNamespaces:
+def of_namespace(own: Path, bridges: Callable[[], Collection[str]], owner: str) -> NetworkNamespaces:
     """Returns the networks of a process with root's rights whose bridges are in this network namespace."""
     number = own.stat().st_ino
     if number == _of_machine():
-        return NetworkNamespaces(bridges=bridges)
-    return NetworkNamespaces(RUN / f"host-{number}", own, f"@{number}", bridges)
+        return NetworkNamespaces(bridges=bridges, owner=owner)
+    return NetworkNamespaces(RUN / f"host-{number}", own, f"@{number}", bridges, owner)
 
 
 def _of_machine() -> int | None:

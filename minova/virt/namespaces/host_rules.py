@@ -2,6 +2,7 @@
 that the networks ask.
 """
 
+import itertools
 import json
 import shutil
 import socket
@@ -47,11 +48,19 @@ class HostRules:
         """Make all rules anew when they are applied next."""
         self._applied, self._applied_to_bridges, self._applied_shares = ("", False), "", ""
 
-    def track(self, bridges: Collection[str]) -> None:
-        """Write down the bridges whose connections are tracked for themselves."""
-        text = json.dumps(sorted(bridges))
-        if not self._bridges.exists() or self._bridges.read_text() != text:
-            self._bridges.write_text(text)
+    def track(self, owner: str, bridges: Collection[str]) -> None:
+        """Write down the bridges of this owner, whose connections are tracked for themselves."""
+        present = self._tracked()
+        wanted = {each: names for each, names in present.items() if each != owner}
+        if bridges:
+            wanted[owner] = sorted(bridges)
+        if wanted != present:
+            write_files(self._bridges.parent, {self._bridges.name: json.dumps(wanted)})
+
+    def _tracked(self) -> dict[str, list[str]]:
+        """Returns the bridges by their owners. A release without owners has written a list."""
+        written = json.loads(self._bridges.read_text()) if self._bridges.exists() else {}
+        return {"": written} if isinstance(written, list) else written
 
     def apply(self, records: Collection[NetworkRecord]) -> None:
         """Change what differs from the rules for these networks."""
@@ -90,7 +99,7 @@ class HostRules:
 
     def _zones(self) -> dict[str, int]:
         zones = {}
-        for bridge in json.loads(self._bridges.read_text()) if self._bridges.exists() else ():
+        for bridge in itertools.chain(*self._tracked().values()):
             with suppress(OSError):  # no such bridge now
                 zones[bridge] = _FIRST_ZONE + socket.if_nametoindex(bridge) % _ZONES
         return zones

@@ -3,9 +3,11 @@
     RUN/networks/NAME/network.json   the record: what the network is made from, written before anything is made
     RUN/networks/NAME/dnsmasq.*      files of its dnsmasq
     RUN/resolver/                    those of the resolver of the host
-    RUN/bridges.json                 other bridges that have zones of connection tracking
+    RUN/bridges.json                 other bridges that have zones of connection tracking, by owner
 
-RUN ends with the host, as all that is made does.
+RUN ends with the host, as all that is made does. Several owners write there: libvirtds of one machine, such as that of `tools/demo` beside
+the machine's own. Only the owner of a network sees its guests, so none changes or removes those of another one. What the host has once is
+for all of them.
 """
 
 import contextlib
@@ -55,6 +57,8 @@ class NetworkNamespaces:
 
     `host`: the network namespace of the host's bridges. Names of namespaces end in `suffix`.
     `bridges` returns the bridges of the host that its configuration names for networks of the cloud.
+    `owner`: the URI of the libvirtd whose guests are on the networks that are made here. A network of a release without owners is adopted
+    by the first one that makes it.
     """
 
     def __init__(
@@ -63,11 +67,13 @@ class NetworkNamespaces:
         host: Path = OWN,
         suffix: str = "",
         bridges: Callable[[], Collection[str]] = frozenset,
+        owner: str = "",
     ) -> None:
         self._run = run
         self._host = host
         self._suffix = suffix
         self._bridges = bridges
+        self._owner = owner
         self._lock = threading.Lock()
         self._host_rules = HostRules(run, host)
         # By network: the rules in its namespace.
@@ -75,7 +81,11 @@ class NetworkNamespaces:
         self._round = 0
 
     def records(self) -> dict[str, NetworkRecord]:
-        """Returns the networks of this host, by their ids."""
+        """Returns the networks of the owner on this host, by their ids."""
+        return {each: record for each, record in self.all_records().items() if record.owner == self._owner}
+
+    def all_records(self) -> dict[str, NetworkRecord]:
+        """Returns the networks of all owners."""
         records = {}
         with suppress(FileNotFoundError):
             for folder in sorted(self._networks.iterdir()):
@@ -86,7 +96,7 @@ class NetworkNamespaces:
 
     def ensure(self, network: LocalNetwork, mac: str = "") -> None:
         """Make the network, or what is missing of it, and change what differs. Its bridge must exist. `mac`: of the
-        gateway of a network that is new here.
+        gateway of a network that is new here. Raises ValueError if it is another owner's.
         """
         require_network(network)
         if mac:
@@ -98,7 +108,7 @@ class NetworkNamespaces:
             within(self._host, lambda: interfaces.require_free(network))
             if not network.subnets:  # there is nothing to serve
                 self._remove(network.network_id)
-                self._host_rules.apply(self.records().values())
+                self._host_rules.apply(self.all_records().values())
                 return
             name, folder = self._name(network.network_id), self._folder(network.network_id)
             if not self._exists(network.network_id) or read_record(folder) is None:
@@ -110,14 +120,14 @@ class NetworkNamespaces:
             is_new = within(self._host, lambda: interfaces.make_pairs(record, name))
             within(NAMED / name, lambda: self._settle(record))
             within(self._host, lambda: interfaces.set_routes(record))
-            self._host_rules.apply(self.records().values())
+            self._host_rules.apply(self.all_records().values())
             self._serve(record, restart=is_new)
 
     def enter(self, network_id: str, host: GuestInterface) -> None:
         """Give an interface its address and its name, in place of those that it had. Idempotent."""
         require_host(host)
         with self._locked():
-            record = read_record(self._folder(network_id))
+            record = self._own_record(network_id)
             if record is None:
                 return
             if host in record.hosts:
@@ -136,19 +146,27 @@ class NetworkNamespaces:
     def forget(self, network_id: str, macs: Collection[str]) -> None:
         """Give these interfaces no addresses any more. Idempotent."""
         with self._locked():
-            record = read_record(self._folder(network_id))
+            record = self._own_record(network_id)
             if record is not None:
                 self._change_hosts(record, [each for each in record.hosts if each.mac not in macs])
 
     def remove(self, network_id: str) -> None:
         """Remove all of the network but its bridge. Idempotent."""
         with self._locked():
+            if self._other_owner(network_id):
+                return
             self._remove(network_id)
-            self._host_rules.apply(self.records().values())
+            self._host_rules.apply(self.all_records().values())
+
+    def remove_all(self) -> None:
+        """Remove what is here for the owner, whose libvirtd is gone."""
+        for network_id in self.records():
+            self.remove(network_id)
+        self.track(())
 
     def broken(self) -> dict[str, str]:
-        """Returns what is missing of networks, by their ids. Rules are not compared but made anew meanwhile: those of the
-        host each time, those of a network each ROUNDS times.
+        """Returns what is missing of networks of the owner, by their ids. Rules are not compared but made anew meanwhile: those of
+        the host each time, those of a network each ROUNDS times.
         """
         with self._locked():
             self._host_rules.forget()
@@ -157,17 +175,17 @@ class NetworkNamespaces:
             masters = within(self._host, interfaces.masters)
             missing = {network_id: self._missing(record, masters) for network_id, record in records.items()}
             # A process may have ended between the last network and the resolver.
-            if records or self._host_rules.is_serving:
-                self._host_rules.apply(self.records().values())
+            if self.all_records() or self._host_rules.is_serving:
+                self._host_rules.apply(self.all_records().values())
             return {network_id: what for network_id, what in missing.items() if what}
 
     def track(self, bridges: Collection[str]) -> None:
-        """Track the connections over each of these bridges for themselves."""
+        """Track the connections over each of these bridges for themselves, in place of those that the owner has named before."""
         for bridge in bridges:
             self._require_bridge(bridge)
         with self._locked():
-            self._host_rules.track(bridges)
-            self._host_rules.apply(self.records().values())
+            self._host_rules.track(self._owner, bridges)
+            self._host_rules.apply(self.all_records().values())
 
     def make_protocol_sets(self, numbers: Collection[int]) -> None:
         """Make the sets of these protocols, to which network filters refer."""
@@ -185,10 +203,12 @@ class NetworkNamespaces:
 
     def listener(self, network_id: str) -> socket.socket:
         """Returns a socket that listens for requests of the network's guests to the metadata service."""
+        if self._other_owner(network_id):
+            raise ValueError(self._refusal(network_id))
         return within(self._namespace(network_id), _listen)
 
     def connect(self, network_id: str, address: str, port: int, timeout: float) -> socket.socket:
-        """Returns a connection to a guest of the network, made inside it."""
+        """Returns a connection to a guest of the network, made inside it. It changes nothing, so it may be any owner's."""
         namespace, record = self._namespace(network_id), read_record(self._folder(network_id))
         guest = ipaddress.IPv4Address(address)
         if not 0 < port < 2**16:
@@ -228,6 +248,18 @@ class NetworkNamespaces:
             raise ValueError(f"{network_id!r} is no id of a network")
         return self._networks / self._name(network_id)
 
+    def _own_record(self, network_id: str) -> NetworkRecord | None:
+        """Returns None also for a network of another owner."""
+        return None if self._other_owner(network_id) else read_record(self._folder(network_id))
+
+    def _other_owner(self, network_id: str) -> str:
+        """Returns the owner of the network if it is another one; "": it is not."""
+        record = read_record(self._folder(network_id))
+        return "" if record is None or record.owner == self._owner else record.owner
+
+    def _refusal(self, network_id: str) -> str:
+        return f"network {network_id} is on this host for the guests of libvirt at {self._other_owner(network_id)}"
+
     def _exists(self, network_id: str) -> bool:
         """Whether the namespace is there: a name without one is a plain file."""
         path = NAMED / self._name(network_id)
@@ -245,14 +277,16 @@ class NetworkNamespaces:
                 os.close(handle)
 
     def _record(self, network: LocalNetwork, mac: str) -> NetworkRecord:
+        if self._other_owner(network.network_id):
+            raise ValueError(self._refusal(network.network_id))
         old = read_record(self._folder(network.network_id))
         if old is not None:
-            return msgspec.structs.replace(old, network=network)
-        used_indexes = {record.index for record in self.records().values()}
+            return msgspec.structs.replace(old, network=network, owner=self._owner)
+        used_indexes = {record.index for record in self.all_records().values()}
         index = next((number for number in range(MAX_NETWORKS) if number not in used_indexes), None)
         if index is None:
             raise HypervisorError(f"this host has {MAX_NETWORKS} networks already")
-        return NetworkRecord(network=network, index=index, mac=mac or network.mac)
+        return NetworkRecord(network=network, index=index, mac=mac or network.mac, owner=self._owner)
 
     def _serve(self, record: NetworkRecord, *, restart: bool) -> None:
         """`restart`: dnsmasq listens on an interface that is no more."""
@@ -280,7 +314,7 @@ class NetworkNamespaces:
         else:
             dnsmasq.read_again(folder)
         within(NAMED / self._name(record.network.network_id), lambda: interfaces.set_neighbours(changed))
-        self._host_rules.apply(self.records().values())  # the rules name the devices of guests
+        self._host_rules.apply(self.all_records().values())  # the rules name the devices of guests
 
     def _missing(self, record: NetworkRecord, masters: dict[str, str]) -> str:
         network = record.network

@@ -175,12 +175,13 @@ class LocalNetwork(msgspec.Struct, frozen=True, kw_only=True):
 
 class NetworkRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A network as the host has it. `index` is a number that no other network of the host has, below MAX_NETWORKS.
-    `mac`: of the gateway.
+    `mac`: of the gateway. `owner`: the libvirtd whose guests are on it; empty: a release without owners has made it.
     """
 
     network: LocalNetwork
     index: int
     mac: str
+    owner: str = ""
     hosts: tuple[GuestInterface, ...] = ()
 
     @property

@@ -95,7 +95,7 @@ def main() -> None:
     idle, idle_processes = memory_mb(), of_processes()
     with Libvirtd(networks=True) as server:
         connection = libvirt.open(server.uri)
-        host = of_this_host("", server.proc_net)
+        host = of_this_host("", server.uri, server.proc_net)
         kernel, slab = kernel_mb(), slab_mb()
         begun = time.monotonic()
         for each_vif in vifs:

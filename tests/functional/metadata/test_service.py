@@ -7,6 +7,7 @@ import http.client
 import json
 import socket
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -269,3 +270,17 @@ def test_service_that_is_to_serve_nothing_says_so() -> None:
     conf.set_override("metadata_service", False, group="networks")
     with pytest.raises(errors.InvalidConfiguration, match="there is nothing to serve"):
         cmd.compose(conf, cast(Any, None))
+
+
+def test_bug_service_takes_the_guests_of_another_libvirtd(monkeypatch: pytest.MonkeyPatch) -> None:
+    uri, asked = "qemu+unix:///system?socket=/demo/libvirt-sock", []
+    conf = configuration.load([], "test", files=[])
+    conf.set_override("connection_uri", uri, group="libvirt")
+
+    def networks(helper: str, owner: str) -> FakeHostNetworks:
+        asked.append(owner)
+        return FakeHostNetworks()
+
+    monkeypatch.setattr(cmd, "of_this_host", networks)
+    cmd.local(conf, cast(Any, SimpleNamespace(client=lambda contract, **options: None)))
+    assert asked == [uri]

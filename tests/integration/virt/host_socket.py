@@ -35,7 +35,7 @@ class Conductor:
 def metadata_service(server: Libvirtd, guests: Mapping[str, Instance]) -> Iterator[Conductor]:
     conductor = Conductor(guests)
     conf = configuration.load([], "test", files=[])
-    running = service.local(conf, cast(ConductorApi, conductor), of_this_host("", server.proc_net))
+    running = service.local(conf, cast(ConductorApi, conductor), of_this_host("", server.uri, server.proc_net))
     running.start()
     try:
         yield conductor

@@ -21,7 +21,7 @@ with socket.create_server(("169.254.169.254", 80)):
     driver = load(Path(folder), uri, proc_net=Path(proc_net))
     guest = instance(network_info=(vif(15),))
     driver.prepare(guest, driver.available_nodes()[0], 1, Path(image))
-    networks = of_this_host("", Path(proc_net))
+    networks = of_this_host("", uri, Path(proc_net))
     (network_id,) = networks.namespaces()
     with networks.listener(network_id) as listening:
         print(*listening.getsockname())

@@ -35,7 +35,7 @@ def test_next_private_libvirtd_removes_what_a_killed_one_has_left(tmp_path: Path
     number = Path(f"/proc/{pid}/ns/net").stat().st_ino
     with libvirt.open(server.uri) as connection:
         connection.networkCreateXML(network_xml(new_vif))
-        host = of_this_host("", server.proc_net)
+        host = of_this_host("", server.uri, server.proc_net)
         host.ensure(network_of(new_vif, metadata=True))
     left = NAMED / f"{network_name(new_vif.network_id)}@{number}"
     assert left.exists()
@@ -111,7 +111,7 @@ def test_stop_of_the_demo_removes_what_a_killed_libvirtd_has_left(state: Path, l
         assert pid is not None
         with libvirt.open(server.uri) as connection:
             network = connection.networkCreateXML(network_xml(new_vif))
-            NetworkNamespaces().ensure(network_of(new_vif, metadata=True))
+            NetworkNamespaces(owner=server.uri).ensure(network_of(new_vif, metadata=True))
             connection.nwfilterDefineXML(FILTER)
             domain = connection.createXML(GUEST.format(network=network_name(new_vif.network_id), tap=tap))
             assert domain.isActive()
@@ -130,5 +130,5 @@ def test_stop_of_the_demo_removes_what_a_killed_libvirtd_has_left(state: Path, l
         assert (named.exists(), bridge.exists(), Path("/sys/class/net", tap).exists()) == (False, False, False)
         assert (rules_of(tap), state.exists()) == ([], False)
     finally:
-        NetworkNamespaces().remove(new_vif.network_id)
+        NetworkNamespaces(owner=server.uri).remove(new_vif.network_id)
         server.close()

@@ -12,6 +12,7 @@ import pytest
 
 from minova.objects.network.vif import network_name
 from minova.virt.libvirt.networking.networks import network_xml
+from minova.virt.libvirt.uri import SYSTEM_URI
 from minova.virt.namespaces.host_networks import of_this_host
 from minova.virt.namespaces.kernel import NAMED
 from minova.virt.namespaces.network import network_of
@@ -29,7 +30,7 @@ import msgspec
 from minova.virt.namespaces.host_networks import of_this_host
 from minova.virt.namespaces.network import LocalNetwork
 
-of_this_host("").ensure(msgspec.json.decode(sys.argv[1], type=LocalNetwork))
+of_this_host("", "").ensure(msgspec.json.decode(sys.argv[1], type=LocalNetwork))
 """
 
 
@@ -47,10 +48,10 @@ def test_records_of_a_host_in_a_namespace_stand_apart() -> None:
             connection.networkCreateXML(network_xml(new_vif))
         enter = ["nsenter", f"--net=/proc/{server.pid}/ns/net"]
         subprocess.run([*enter, sys.executable, "-c", PROGRAM, msgspec.json.encode(network)], check=True, timeout=120)
-        host = of_this_host("", server.proc_net)
+        host = of_this_host("", "", server.proc_net)
         try:
             assert [*host.records()] == [network_id]
-            assert network_id not in of_this_host("").records()
+            assert network_id not in of_this_host("", "").records()
             assert not (NAMED / network_name(network_id)).exists()
         finally:
             host.remove(network_id)
@@ -61,7 +62,7 @@ def test_records_of_a_helper_in_a_namespace_stand_apart(tmp_path: Path, limited:
     new_vif = vif(2)
     network_id, network = new_vif.network_id, network_of(new_vif, metadata=True)
     helper, of_metadata = tmp_path / "helper" / "sock", tmp_path / "metadata" / "sock"
-    words = ("--user", "0", "--socket", helper, "--metadata-socket", of_metadata)
+    words = ("--user", "0", "--socket", helper, "--metadata-socket", of_metadata, "--config-file", "/dev/null")
     with Libvirtd(networks=True) as server:
         with libvirt.open(server.uri) as connection:
             connection.networkCreateXML(network_xml(new_vif))
@@ -73,8 +74,8 @@ def test_records_of_a_helper_in_a_namespace_stand_apart(tmp_path: Path, limited:
                 wait_for("the helper serves", helper.exists)
                 remote = RemoteNamespaces(helper)
                 remote.ensure(network)
-                assert [*of_this_host("", server.proc_net).records()] == [network_id]
-                assert network_id not in of_this_host("").records()
+                assert [*of_this_host("", SYSTEM_URI, server.proc_net).records()] == [network_id]
+                assert network_id not in of_this_host("", SYSTEM_URI).records()
                 remote.remove(network_id)
             finally:
                 process.terminate()

@@ -141,7 +141,7 @@ def debian(
             metadata = service.local(
                 configuration.load([], "test", files=[]),
                 cast(ConductorApi, Conductor(new_instance)),
-                of_this_host("", server.proc_net),
+                of_this_host("", server.uri, server.proc_net),
             )
             metadata.start()
             stack.callback(metadata.stop)

@@ -65,7 +65,7 @@ def test_guest_on_a_flat_network_has_its_address_from_its_host(
         instance(display_name=name, hostname=name, network_info=(vif(number),))
         for name, number in (("web", 50), ("db", 51))
     )
-    networks = of_this_host("", server.proc_net, {"brlan"})
+    networks = of_this_host("", server.uri, server.proc_net, {"brlan"})
     driver.prepare(first, driver.available_nodes()[0], 1, guest_image)
     driver.power_on(first)
     wait_for("its address", lambda: "MINOVA-GUEST DHCP eth0 192.0.2.50" in driver.console_output(first.uuid, None))

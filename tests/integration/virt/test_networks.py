@@ -89,7 +89,7 @@ def guest(number: int, name: str) -> Instance:
 
 def networks(server: Libvirtd) -> dict[str, list[tuple[str, ...]]]:
     """The interfaces of each network: MAC address, address, name. Without a gateway there are none."""
-    records = of_this_host("", server.proc_net).records()
+    records = of_this_host("", server.uri, server.proc_net).records()
     connection = libvirt.open(server.uri)
     try:
         return {
@@ -164,7 +164,7 @@ def make_former(server: Libvirtd, lost: Repair, *, with_metadata: bool) -> str:
     """Puts the running guests of the network on one of an earlier form. Returns the MAC address of its gateway, which they
     know.
     """
-    of_this_host("", server.proc_net).remove(NETWORK)
+    of_this_host("", server.uri, server.proc_net).remove(NETWORK)
     connection = libvirt.open(server.uri)
     network = connection.networkLookupByName(network_name(NETWORK))
     network.destroy()

@@ -23,9 +23,9 @@ from minova.virt.libvirt.host import Host, require
 from minova.virt.libvirt.networking.bridges import Bridges, interfaces_in
 from minova.virt.libvirt.networking.filters import PortFilters
 from minova.virt.libvirt.networking.networks import LocalNetworks
-from minova.virt.libvirt.settings import SYSTEM_URI, uri_of
 from minova.virt.libvirt.storage.disk_snapshots import DiskSnapshots
 from minova.virt.libvirt.storage.disks import Disks, DiskSettings
+from minova.virt.libvirt.uri import SYSTEM_URI, uri_of
 from minova.virt.libvirt.xml.host_settings import HostSettings
 from minova.virt.libvirt.xml.mark import NAMESPACE, DomainMark, domain_name, mark_of
 from minova.virt.namespaces.host_networks import of_this_host
@@ -43,7 +43,7 @@ class LibvirtBase:
         self._drives = ConfigDrives(conf)
         self._snapshots = DiskSnapshots(self._disks, lambda: int(conf.free_space_reserve_mb) << 20)
         mappings = conf.networks.bridge_mappings
-        of_host = of_this_host(conf.networks.helper_socket, proc_net, frozenset(mappings.values()))
+        of_host = of_this_host(conf.networks.helper_socket, uri_of(conf), proc_net, frozenset(mappings.values()))
         self._networks = LocalNetworks(
             of_host,
             partial(routes_of_host, proc_net),

@@ -267,7 +267,8 @@ class LocalNetworks:
 
     def _sweep(self, connection: Any, records: Mapping[str, NetworkRecord]) -> None:
         """Remove namespaces without a network of libvirt: left by a crash, or by its removal by hand. Where there is a
-        bridge, another libvirtd of this machine has the network. Remove what earlier releases gave the host.
+        bridge, guests that libvirt has lost may be on it. Remove what earlier releases gave the host. `records` are those of this
+        libvirt alone.
         """
         networks = {network.name(): network for network in connection.listAllNetworks()}
         if _FORMER_METADATA in networks:

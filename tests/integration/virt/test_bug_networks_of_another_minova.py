@@ -1,0 +1,216 @@
+"""Two minovas of one machine and one network namespace keep their records in one folder: that of `tools/demo` took DHCP, zones of connections
+and the metadata service from guests of the machine's own cloud.
+"""
+
+import dataclasses
+import json
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from minova import conf as configuration
+from minova.contracts.conductor import ConductorApi
+from minova.metadata import service
+from minova.objects.guests.guest_metadata import ADDRESS
+from minova.objects.network.vif import network_name
+from minova.virt.libvirt.networking.networks import LocalNetworks
+from minova.virt.namespaces import calls
+from minova.virt.namespaces.helper import Helper
+from minova.virt.namespaces.kernel import NAMED
+from minova.virt.namespaces.namespaces import NetworkNamespaces
+from minova.virt.namespaces.network import GuestInterface, HostSubnet, LocalNetwork
+from tests.integration.virt.host_socket import Conductor
+from tests.integration.virt.test_guest import instance
+from tests.servers.veth_host import VethGuest, VethHost
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.timeout(180)
+BRIDGE, OTHER_BRIDGE = "brlan", "brdemo"
+OURS, DEMO = "qemu:///system", "qemu+unix:///system?socket=/demo/libvirt-sock"
+GUEST = GuestInterface(mac="fa:16:3e:00:00:01", address="192.0.2.50", name="web")
+LAN = LocalNetwork(
+    network_id=str(uuid.uuid4()), over=BRIDGE, subnets=(HostSubnet(cidr="192.0.2.0/24", gateway="192.0.2.1"),)
+)
+INNER = LocalNetwork(
+    network_id=str(uuid.uuid4()), subnets=(HostSubnet(cidr="10.9.0.0/24", gateway="10.9.0.1", dhcp=False),)
+)
+GET = """
+import sys, urllib.error, urllib.request
+try:
+    with urllib.request.urlopen(f"http://{sys.argv[1]}/openstack/latest/meta_data.json", timeout=5) as answer:
+        print(answer.read().decode())
+except urllib.error.HTTPError as error:
+    print(error.code)
+except OSError:
+    pass
+"""
+
+
+@dataclasses.dataclass
+class Machine:
+    host: VethHost
+    run: Path
+
+    def of(self, owner: str) -> NetworkNamespaces:
+        """What a process of this owner works with."""
+        return NetworkNamespaces(
+            self.run, self.host.path, f"@{self.host.name}", lambda: {BRIDGE, OTHER_BRIDGE}, owner=owner
+        )
+
+    def zones(self) -> set[str]:
+        """The bridges whose connections the kernel tracks for themselves."""
+        listed = json.loads(self.host.run("nft", "--json", "list", "map", "inet", "minova", "zones"))
+        return {pair[0] for each in listed["nftables"] if "map" in each for pair in each["map"]["elem"]}
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    # Not in pytest's folders, which dnsmasq's user may not read.
+    with tempfile.TemporaryDirectory(prefix="minova-two-") as folder, VethHost() as host:
+        Path(folder).chmod(0o755)
+        machine = Machine(host, Path(folder) / "run")
+        for name in (BRIDGE, OTHER_BRIDGE):
+            host.bridge("", name)
+        host.bridge(INNER.network_id)
+        yield machine
+        for record in machine.of("").all_records().values():
+            machine.of(record.owner).remove(record.network.network_id)
+
+
+class Libvirt:
+    """That of the other minova: it has no guests."""
+
+    def listAllNetworks(self) -> list[Any]:  # noqa: N802
+        return []
+
+    def listAllDomains(self, flags: int = 0) -> list[Any]:  # noqa: N802
+        return []
+
+
+def repair(networks: NetworkNamespaces, **mappings: str) -> None:
+    """What a minova-compute without guests does twice a minute."""
+    LocalNetworks(networks, lambda: (), mappings=mappings, interfaces=lambda: ()).repair(Libvirt(), {})
+
+
+def test_bug_sweep_removes_networks_of_another_minova(machine: Machine) -> None:
+    ours, demo = machine.of(OURS), machine.of(DEMO)
+    for network in (LAN, INNER):
+        ours.ensure(network)
+    ours.enter(LAN.network_id, GUEST)
+    records, namespaces = ours.records(), ours.namespaces()
+    assert records[LAN.network_id].hosts == (GUEST,)
+    own = msgspec.structs.replace(LAN, network_id=str(uuid.uuid4()))
+    demo.ensure(own)
+    assert [*demo.records()] == [own.network_id]
+    repair(demo, lan=BRIDGE)
+    assert demo.records() == {}
+    assert (ours.records(), ours.namespaces(), ours.broken()) == (records, namespaces, {})
+    # The rules of the host are those for all.
+    assert f'"{INNER.bridge}"' in machine.host.run("nft", "list", "chain", "inet", "minova", "input")
+    repair(ours, lan=BRIDGE)
+    assert ours.records() == {}
+
+
+def test_bug_look_at_bridges_takes_the_zones_of_another_minova(machine: Machine) -> None:
+    ours, demo = machine.of(OURS), machine.of(DEMO)
+    ours.track([BRIDGE])
+    assert machine.zones() == {BRIDGE}
+    repair(demo)
+    assert machine.zones() == {BRIDGE}
+    repair(demo, lan=BRIDGE, demo=OTHER_BRIDGE)
+    assert machine.zones() == {BRIDGE, OTHER_BRIDGE}
+    # Of a bridge that both use, the zone stays for the other one.
+    ours.track([])
+    assert machine.zones() == {BRIDGE, OTHER_BRIDGE}
+    demo.track([OTHER_BRIDGE])
+    assert machine.zones() == {OTHER_BRIDGE}
+
+
+def test_bridges_that_a_release_without_owners_has_noted_keep_their_zones(machine: Machine) -> None:
+    machine.run.mkdir()
+    (machine.run / "bridges.json").write_text(json.dumps([BRIDGE]))
+    repair(machine.of(DEMO), demo=OTHER_BRIDGE)
+    assert machine.zones() == {BRIDGE, OTHER_BRIDGE}
+
+
+def test_bug_metadata_service_takes_the_sockets_of_another_minova(machine: Machine) -> None:
+    """The one that looked first served guests of both, whom it did not know: they got 404 for ever."""
+    guests: dict[str, VethGuest] = {}
+    conf = configuration.load([], "test", files=[])
+    with ExitStack() as stack:
+        for number, owner in enumerate((OURS, DEMO), 1):
+            network = msgspec.structs.replace(INNER, network_id=str(uuid.uuid4()))
+            machine.host.bridge(network.network_id)
+            machine.of(owner).ensure(network)
+            mac = f"fa:16:3e:00:00:0{number}"
+            guests[owner] = machine.host.guest(network.network_id, mac, f"10.9.0.{number}5/24", "10.9.0.1")
+        for number, owner in enumerate((OURS, DEMO), 1):
+            conductor = Conductor({f"10.9.0.{number}5": instance(uuid=owner)})
+            running = service.local(conf, cast(ConductorApi, conductor), machine.of(owner))
+            running.start()
+            stack.callback(running.stop)
+            # The first one has looked when it answers; it is to leave the other's networks alone.
+            read = wait_for("an answer", lambda owner=owner: guests[owner].python(GET, ADDRESS).strip(), 60)  # type: ignore[misc]
+            assert json.loads(read)["uuid"] == owner
+
+
+def test_network_without_an_owner_is_adopted_by_the_minova_that_makes_it_and_swept_by_none(machine: Machine) -> None:
+    former, ours, demo = machine.of(""), machine.of(OURS), machine.of(DEMO)
+    former.ensure(LAN)
+    former.enter(LAN.network_id, GUEST)
+    namespaces, (record,) = former.namespaces(), former.records().values()
+    repair(demo, lan=BRIDGE)
+    assert former.namespaces() == namespaces
+    ours.ensure(LAN)
+    assert (former.records(), ours.namespaces()) == ({}, namespaces)
+    assert ours.records() == {LAN.network_id: msgspec.structs.replace(record, owner=OURS)}
+
+
+def test_networks_of_a_libvirtd_that_is_gone_are_removed_on_demand(machine: Machine) -> None:
+    ours, demo = machine.of(OURS), machine.of(DEMO)
+    for networks, network, bridge in ((ours, INNER, BRIDGE), (demo, LAN, OTHER_BRIDGE)):
+        networks.ensure(network)
+        networks.track([bridge])
+    before, left = ours.namespaces(), NAMED / f"{network_name(LAN.network_id)}@{machine.host.name}"
+    assert left.exists()
+    machine.of(DEMO).remove_all()
+    assert (demo.records(), left.exists()) == ({}, False)
+    assert (ours.namespaces(), ours.broken(), machine.zones()) == (before, {}, {BRIDGE, INNER.bridge})
+
+
+def test_helper_lets_no_process_without_rights_touch_networks_of_another_owner(machine: Machine) -> None:
+    """Such as those of a minova that runs as root. The helper's owner is that of its own configuration."""
+    ours = machine.of(OURS)
+    ours.ensure(LAN)
+    ours.enter(LAN.network_id, GUEST)
+    ours.track([BRIDGE])
+    helper = Helper(machine.run / "sock", machine.of(DEMO), uid=64001)
+    before, network_id = ours.records(), LAN.network_id
+    listed = (NAMED / f"{network_name(network_id)}@{machine.host.name}").stat().st_ino
+    for call in (
+        calls.Ensure(msgspec.structs.replace(LAN, metadata=False), ""),
+        calls.Enter(network_id, msgspec.structs.replace(GUEST, mac="fa:16:3e:00:00:09")),
+        calls.Forget(network_id, [GUEST.mac]),
+        calls.Remove(network_id),
+        calls.Track([]),
+        calls.Listener(network_id),
+        calls.Records(),
+        calls.Namespaces(),
+    ):
+        answer, sockets = helper._do(call)
+        is_refused = isinstance(call, calls.Ensure | calls.Listener)
+        assert (
+            answer.refused == f"network {network_id} is on this host for the guests of libvirt at {OURS}"
+        ) is is_refused
+        assert (answer.failed, answer.records, answer.namespaces, sockets) == ("", {}, {}, [])
+    # No message names an owner.
+    named = {"type": "Remove", "network_id": network_id, "owner": OURS}
+    helper._do(calls.CALLS.from_json(json.dumps(named).encode()))
+    assert (ours.records(), ours.namespaces()) == (before, {network_id: listed})
+    assert machine.zones() == {BRIDGE}
