@@ -91,8 +91,10 @@ def clone_of(user: str) -> Iterator[Clone]:
         subprocess.run(["chown", "-R", f"{user}:", name], check=True)
         assert Path(name).stat().st_mode & 0o777 == 0o700
         clone = Clone(path, user)
-        yield clone
-        clone.run("tools/demo", "--stop")
+        try:
+            yield clone
+        finally:
+            clone.run("tools/demo", "--stop")
         assert left_of(path / ".demo") == []
 
 
