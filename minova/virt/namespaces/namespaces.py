@@ -171,12 +171,16 @@ class NetworkNamespaces:
         with self._locked():
             self._host_rules.forget()
             self._round = (self._round + 1) % ROUNDS
-            records = self.records()
+            records = self.all_records()
             masters = within(self._host, interfaces.masters)
-            missing = {network_id: self._missing(record, masters) for network_id, record in records.items()}
+            missing = {
+                network_id: self._missing(record, masters)
+                for network_id, record in records.items()
+                if record.owner == self._owner
+            }
             # A process may have ended between the last network and the resolver.
-            if self.all_records() or self._host_rules.is_serving:
-                self._host_rules.apply(self.all_records().values())
+            if records or self._host_rules.is_serving:
+                self._host_rules.apply(records.values())
             return {network_id: what for network_id, what in missing.items() if what}
 
     def track(self, bridges: Collection[str]) -> None:
