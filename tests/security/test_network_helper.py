@@ -63,13 +63,13 @@ def helper() -> Iterator[Path]:
         guest = host.guest(NETWORK, "fa:16:3e:00:00:01", "10.9.0.5/24", "10.9.0.1")
         path = folder / "socket" / "network.sock"
         of_metadata = Helper(path.with_name("metadata.sock"), networks, COMPUTE, calls_of_user=OF_METADATA)
-        with _served(Helper(path, networks, COMPUTE, GROUP)), _served(of_metadata), saying(guest, 22, "guest"):
+        with served(Helper(path, networks, COMPUTE, GROUP)), served(of_metadata), saying(guest, 22, "guest"):
             yield path
         networks.remove(NETWORK)
 
 
 @contextlib.contextmanager
-def _served(helper: Helper) -> Iterator[None]:
+def served(helper: Helper) -> Iterator[None]:
     listening = helper.listen()
 
     def serve() -> None:

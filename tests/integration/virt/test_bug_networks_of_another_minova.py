@@ -27,6 +27,7 @@ from minova.virt.namespaces.namespaces import NetworkNamespaces
 from minova.virt.namespaces.network import GuestInterface, HostSubnet, LocalNetwork
 from tests.integration.virt.host_socket import Conductor
 from tests.integration.virt.test_guest import instance
+from tests.security.test_network_helper import COMPUTE, GROUP, ask, served
 from tests.servers.veth_host import VethGuest, VethHost
 from tests.waiting import wait_for
 
@@ -186,31 +187,29 @@ def test_networks_of_a_libvirtd_that_is_gone_are_removed_on_demand(machine: Mach
 
 def test_helper_lets_no_process_without_rights_touch_networks_of_another_owner(machine: Machine) -> None:
     """Such as those of a minova that runs as root. The helper's owner is that of its own configuration."""
-    ours = machine.of(OURS)
+    ours, path = machine.of(OURS), machine.run / "socket" / "network.sock"
     ours.ensure(LAN)
     ours.enter(LAN.network_id, GUEST)
     ours.track([BRIDGE])
-    helper = Helper(machine.run / "sock", machine.of(DEMO), uid=64001)
-    before, network_id = ours.records(), LAN.network_id
-    listed = (NAMED / f"{network_name(network_id)}@{machine.host.name}").stat().st_ino
-    for call in (
-        calls.Ensure(msgspec.structs.replace(LAN, metadata=False), ""),
-        calls.Enter(network_id, msgspec.structs.replace(GUEST, mac="fa:16:3e:00:00:09")),
-        calls.Forget(network_id, [GUEST.mac]),
-        calls.Remove(network_id),
-        calls.Track([]),
-        calls.Listener(network_id),
-        calls.Records(),
-        calls.Namespaces(),
-    ):
-        answer, sockets = helper._do(call)
-        is_refused = isinstance(call, calls.Ensure | calls.Listener)
-        assert (
-            answer.refused == f"network {network_id} is on this host for the guests of libvirt at {OURS}"
-        ) is is_refused
-        assert (answer.failed, answer.records, answer.namespaces, sockets) == ("", {}, {}, [])
-    # No message names an owner.
-    named = {"type": "Remove", "network_id": network_id, "owner": OURS}
-    helper._do(calls.CALLS.from_json(json.dumps(named).encode()))
-    assert (ours.records(), ours.namespaces()) == (before, {network_id: listed})
+    before = ours.records(), ours.namespaces()
+    network_id, other_guest = LAN.network_id, msgspec.structs.replace(GUEST, mac="fa:16:3e:00:00:09")
+    with served(Helper(path, machine.of(DEMO), COMPUTE, GROUP)):
+        for call in (
+            calls.Ensure(msgspec.structs.replace(LAN, metadata=False), ""),
+            calls.Enter(network_id, other_guest),
+            calls.Forget(network_id, [GUEST.mac]),
+            calls.Remove(network_id),
+            calls.Track([]),
+            calls.Listener(network_id),
+            calls.Records(),
+            calls.Namespaces(),
+        ):
+            # No message names an owner: the helper knows it.
+            named = msgspec.to_builtins(call) | {"owner": OURS}
+            answer = json.loads(ask(path, named, COMPUTE, COMPUTE))
+            is_refused = isinstance(call, calls.Ensure | calls.Listener)
+            reason = f"network {network_id} is on this host for the guests of libvirt at {OURS}"
+            assert answer["refused"] == (reason if is_refused else "")
+            assert (answer["failed"], answer["records"], answer["namespaces"]) == ("", {}, {})
+    assert (ours.records(), ours.namespaces()) == before
     assert machine.zones() == {BRIDGE}
