@@ -11,11 +11,11 @@ from oslo_config import cfg
 from minova import errors
 from minova.cmd.startup import clients
 from minova.cmd.startup.launch import launch
+from minova.conf.libvirt import uri_of
 from minova.contracts.conductor import ConductorApi
 from minova.messaging.rpc import Rpc
 from minova.metadata import service
 from minova.service import Runnable
-from minova.virt.libvirt.uri import uri_of
 from minova.virt.namespaces.host_networks import of_this_host
 
 # Seconds. A guest waits for the answer, and repeats its request.

@@ -17,7 +17,7 @@ from oslo_config import cfg
 from minova import errors
 from minova.cmd.startup.systemd import Watchdog, notify
 from minova.conf import libvirt, networks
-from minova.virt.libvirt.uri import uri_of
+from minova.conf.libvirt import uri_of
 from minova.virt.namespaces.helper import OF_METADATA, Helper, serve_all
 from minova.virt.namespaces.host_networks import of_namespace
 from minova.virt.namespaces.kernel import OWN

@@ -3,6 +3,8 @@
 from oslo_config import cfg
 
 GROUP = "libvirt"
+SYSTEM_URI = "qemu:///system"
+_URIS = {"test": "test:///default"}
 
 OPTS: list[cfg.Opt] = [
     cfg.StrOpt(
@@ -245,3 +247,8 @@ OPTS: list[cfg.Opt] = [
         help="Seconds without progress after which a post-copy counts as failed. libvirt does not notice a cut network by itself.",
     ),
 ]
+
+
+def uri_of(conf: cfg.ConfigOpts) -> str:
+    """Returns the URI of libvirt."""
+    return str(conf.libvirt.connection_uri or _URIS.get(conf.libvirt.virt_type, SYSTEM_URI))

@@ -21,7 +21,7 @@ LOG = logging.getLogger(__name__)
 NAME = "default"
 # The owner of the network with auth strategy noauth2 or http_basic; every project may use it.
 PROJECT = "admin"
-# Ranges that are seldom used elsewhere. The first range without a route on the host is used.
+# Ranges that are seldom used elsewhere.
 _BLOCKS = ("172.30.0.0/20", "192.168.224.0/20", "10.222.0.0/20")
 _PREFIX = 24
 
@@ -81,7 +81,10 @@ class DefaultNetwork:
         in_use = ranges_in_use()
         if default_subnet != "auto":
             return addresses.parse_cidr(default_subnet, 4)
-        for block in self._candidates():
+        candidates = list(self._candidates())
+        # A network without guests has no route: two minovas of one machine that began with the same range would choose it both.
+        first = uuid.UUID(self._id("subnet")).int % len(candidates) if candidates else 0
+        for block in (*candidates[first:], *candidates[:first]):
             if overlapping(str(block), in_use) is None:
                 return block
         raise errors.HardwareNotOffered(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from oslo_config import cfg
 
+from minova.conf.libvirt import uri_of
 from minova.errors import InvalidConfiguration
 from minova.hardware.cpu_sets import CpuSets, cpu_sets
 from minova.objects.catalogue.vif_queues import most_queues_of_kernel
@@ -14,7 +15,6 @@ from minova.objects.hosts.numa import CPUs, NUMATopology
 from minova.virt.libvirt.consoles import SerialConsoles
 from minova.virt.libvirt.inventory.capabilities import Capabilities
 from minova.virt.libvirt.inventory.domain_capabilities import GuestOffer
-from minova.virt.libvirt.uri import uri_of
 from minova.virt.libvirt.xml.host_settings import HostSettings
 from minova.virt.libvirt.xml.numa_xml import HostCells
 

@@ -10,9 +10,9 @@ import libvirt
 import msgspec
 import pytest
 
+from minova.conf.libvirt import SYSTEM_URI
 from minova.objects.network.vif import network_name
 from minova.virt.libvirt.networking.networks import network_xml
-from minova.virt.libvirt.uri import SYSTEM_URI
 from minova.virt.namespaces.host_networks import of_this_host
 from minova.virt.namespaces.kernel import NAMED
 from minova.virt.namespaces.network import network_of

@@ -11,6 +11,7 @@ from oslo_config import cfg
 from oslo_utils import units
 
 from minova import errors
+from minova.conf.libvirt import SYSTEM_URI, uri_of
 from minova.objects.guests.guest_secrets import SecretKind
 from minova.objects.hosts.compute_node import DomainView
 from minova.virt.config_drive.builder import ConfigDrives
@@ -25,7 +26,6 @@ from minova.virt.libvirt.networking.filters import PortFilters
 from minova.virt.libvirt.networking.networks import LocalNetworks
 from minova.virt.libvirt.storage.disk_snapshots import DiskSnapshots
 from minova.virt.libvirt.storage.disks import Disks, DiskSettings
-from minova.virt.libvirt.uri import SYSTEM_URI, uri_of
 from minova.virt.libvirt.xml.host_settings import HostSettings
 from minova.virt.libvirt.xml.mark import NAMESPACE, DomainMark, domain_name, mark_of
 from minova.virt.namespaces.host_networks import of_this_host

@@ -5,10 +5,10 @@ from contextlib import closing
 import libvirt
 from oslo_config import cfg
 
+from minova.conf.libvirt import uri_of
 from minova.objects.network.vif import Vif
 from minova.virt.libvirt.error_codes import meaning
 from minova.virt.libvirt.networking.networks import LocalNetworks
-from minova.virt.libvirt.uri import uri_of
 from minova.virt.namespaces.host_networks import of_this_host
 
 

@@ -53,13 +53,25 @@ def used(monkeypatch: pytest.MonkeyPatch, *ranges: str) -> None:
 def test_it_is_shared_and_has_addresses_that_the_host_does_not_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    used(monkeypatch, "172.30.0.0/22", "172.30.4.9")
+    used(monkeypatch, "172.30.0.0/22", "172.30.4.9", "172.30.6.0/23", "172.30.8.0/21", "192.168.0.0/16", "10.0.0.0/8")
     conductor = Conductor()
     make(tmp_path, conductor)
     (network,), (subnet,) = conductor.networks.values(), conductor.subnets.values()
     assert (network.name, network.shared, network.network_type, network.reachable) == ("default", True, "local", True)
     assert (subnet.network_id, subnet.cidr, subnet.gateway_ip) == (network.id, "172.30.5.0/24", "172.30.5.1")
     assert subnet.enable_dhcp
+
+
+def test_bug_two_minovas_of_one_machine_choose_one_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host has no route to it until there are guests, and then refused those of the second one."""
+    used(monkeypatch)
+    chosen = []
+    for folder in ("/one", "/two", "/one"):
+        conductor = Conductor()
+        make(tmp_path, conductor, host="vm", state_path=folder)
+        chosen += [subnet.cidr for subnet in conductor.subnets.values()]
+    assert chosen[0] != chosen[1]
+    assert chosen[0] == chosen[2], "so that it is made whole after a crash"
 
 
 def test_it_is_made_whole_after_a_crash_in_between(

@@ -8,12 +8,12 @@ import pytest
 from oslo_config import cfg
 
 from minova import conf as configuration
+from minova.conf.libvirt import uri_of
 from minova.errors import InvalidConfiguration
 from minova.virt.libvirt.inventory.capabilities import Capabilities
 from minova.virt.libvirt.inventory.domain_capabilities import GuestOffer
 from minova.virt.libvirt.inventory.memory_encryption import MemoryEncryption
 from minova.virt.libvirt.settings import settings_from
-from minova.virt.libvirt.uri import uri_of
 from minova.virt.libvirt.xml.host_settings import HostSettings
 
 HOST = Capabilities(arch="x86_64", supported_instances=(("x86_64", "qemu", "hvm"), ("x86_64", "kvm", "hvm")))
