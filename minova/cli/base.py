@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import cliff.command
 import cliff.lister
@@ -91,6 +91,10 @@ def _printable_results(app: Any) -> Iterator[None]:
 
 
 class Lister(cliff.lister.Lister, Command):
+    """`first_columns`: those that a narrow terminal shows before others, the most needed one first."""
+
+    first_columns: ClassVar[Sequence[str]] = ()
+
     def _load_formatter_plugins(self) -> Any:
         return Formatters(
             csv=CSVLister(),
@@ -101,6 +105,7 @@ class Lister(cliff.lister.Lister, Command):
         )
 
     def run(self, parsed_args: argparse.Namespace) -> int:
+        parsed_args.first_columns = self.first_columns
         with _printable_results(self.app):
             return super().run(parsed_args) or self.exit_code
 

@@ -61,6 +61,8 @@ STATISTICS = ("count", *USAGE)
 class HypervisorList(Lister):
     """List hypervisors with what is used of each."""
 
+    first_columns = ("Hypervisor Hostname", "State", "Last Audit", "Disabled Reason", "Status", "Corrected", "Orphans")
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("--matching", metavar="TEXT", help="only with this text in the host name")

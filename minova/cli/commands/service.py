@@ -9,10 +9,13 @@ from minova.cli.client import COMPUTE, Json
 from minova.cli.errors import ApiError, CliError, UsageError
 
 COLUMNS = ("ID", "Binary", "Host", "Zone", "Status", "State", "Updated At")
+LONG_COLUMNS = (*COLUMNS, "Disabled Reason", "Forced Down")
 
 
 class ServiceList(Lister):
     """List minova's services and whether they are up; "in doubt": many fell silent together, and they count as up."""
+
+    first_columns = ("Host", "Disabled Reason", "Binary", "State")
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -29,8 +32,7 @@ class ServiceList(Lister):
         )
         if not parsed_args.long:
             return COLUMNS, [_row(service) for service in services]
-        more = ("Disabled Reason", "Forced Down")
-        return COLUMNS + more, [
+        return LONG_COLUMNS, [
             (*_row(service), service.get("disabled_reason"), service.get("forced_down")) for service in services
         ]
 

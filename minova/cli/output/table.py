@@ -1,8 +1,9 @@
 """Tables that fit the terminal: text is wrapped between words, and columns are left out before an ID is broken: those without any
-value first, then the last ones.
+value first, then the last ones of those that the command does not name in `first_columns`. Times have no microseconds.
 """
 
 import argparse
+import re
 import shutil
 import sys
 import textwrap
@@ -17,6 +18,7 @@ from minova.cli.output.columns import printable_lines
 BORDER = 3  # characters beside each column
 # For people: a table without rows looks like a command that did nothing.
 EMPTY = "There is nothing to list."
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+(Z|[+-]\d\d:?\d\d)?")
 
 
 class Table(TableFormatter):
@@ -37,7 +39,7 @@ class Table(TableFormatter):
             super().emit_list(column_names, rows, stdout, parsed_args)
             return
         width = shutil.get_terminal_size().columns
-        names, fitted, left_out = fit(column_names, rows, width)
+        names, fitted, left_out = fit(column_names, rows, width, getattr(parsed_args, "first_columns", ()))
         super().emit_list(names, fitted, stdout, parsed_args)
         if left_out:
             stdout.flush()
@@ -54,13 +56,20 @@ class Table(TableFormatter):
 
 
 def fit(
-    names: Sequence[str], rows: Sequence[Sequence[Any]], width: int
+    names: Sequence[str], rows: Sequence[Sequence[Any]], width: int, first_columns: Sequence[str] = ()
 ) -> tuple[Sequence[str], list[list[Any]], Sequence[str]]:
-    """Returns names and rows of the columns that fit into `width` characters, and the names of those that do not."""
+    """Returns names and rows of the columns that fit into `width` characters, and the names of those that do not. `first_columns`: those
+    that the others give way to, the most needed one first.
+    """
     columns = list(_columns(names, rows))
     least = [_widest(name, column, _longest_word) for name, column in columns]
     fitting_widths: list[int] = []
-    for index in sorted(range(len(names)), key=lambda index: bool(rows) and _is_empty(columns[index][1])):
+    needed = {name: rank for rank, name in enumerate(first_columns)}
+
+    def order(index: int) -> tuple[bool, int]:
+        return bool(rows) and _is_empty(columns[index][1]), needed.get(names[index], len(needed))
+
+    for index in sorted(range(len(names)), key=order):
         if not fitting_widths or _total([least[each] for each in (*fitting_widths, index)]) <= width:
             fitting_widths.append(index)
     fitting_widths.sort()
@@ -101,7 +110,10 @@ def _longest_line(text: str) -> int:
 def _cell_text(cell: Any) -> Any:
     """Returns what a person sees of a value. Other users have named some of it, with characters that could act on the terminal."""
     readable = cell.human_readable() if isinstance(cell, FormattableColumn) else cell
-    return printable_lines(readable) if isinstance(readable, str) else readable
+    if not isinstance(readable, str):
+        return readable
+    time = _TIME.fullmatch(readable)
+    return f"{time[1]}{time[2] or ''}" if time else printable_lines(readable)
 
 
 def _wrapped(cell: Any, width: int) -> Any:

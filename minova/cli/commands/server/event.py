@@ -16,6 +16,8 @@ LONG_COLUMNS = ("Finish Time", "Project ID", "Message")
 class ServerEventList(Lister):
     """List what was asked of a server, the newest first: the request, its user and its result."""
 
+    first_columns = ("Action", "Result", "Message", "Request ID", "Start Time")
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("server", metavar="SERVER", help="name or ID")

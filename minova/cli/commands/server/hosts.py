@@ -38,6 +38,7 @@ class HostMove(Lister):
     key: ClassVar[str]
     moved: ClassVar[str]
     version: ClassVar[str] = VERSION
+    first_columns = ("Outcome", "Name", "ID")
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)

@@ -36,6 +36,8 @@ _KEYS = (
 class MigrationList(Lister):
     """List moves of servers, the newest first (for administrators and managers)."""
 
+    first_columns = ("Id", "Status", "Server UUID", "Source Compute", "Dest Compute", "Type")
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("--server", metavar="SERVER", help="only those of this server: name or ID")

@@ -15,6 +15,8 @@ from minova.cli.output.servers import COLUMNS, LONG_COLUMNS, EachName, Names, No
 class ServerList(Lister):
     """List servers, newest first."""
 
+    first_columns = ("ID", "Name", "Status", "Power State", "Task State")
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         add_filters(parser)

@@ -54,6 +54,23 @@ def test_it_is_whole_elsewhere() -> None:
     assert max(map(len, elsewhere(PROGRAM).splitlines())) > 2000
 
 
+TIMES = """
+import argparse, sys
+from minova.cli.output.table import Table
+options = argparse.Namespace(columns=[], max_width=0, fit_width=False, print_empty=False)
+times = ("2026-11-27T11:26:04.123456", "2026-11-27T11:26:04.123Z", "2026-11-27T11:26:04.123456+01:00", "at 2026-11-27T11:26:04.123456")
+Table().emit_list(["a", "b", "c", "d"], [times], sys.stdout, options)
+Table().emit_one(["a", "b", "c", "d"], times, sys.stdout, options)
+"""
+
+
+def test_times_in_tables_have_no_microseconds() -> None:
+    for cell in ("2026-11-27T11:26:04", "2026-11-27T11:26:04Z", "2026-11-27T11:26:04+01:00"):
+        assert elsewhere(TIMES).count(f" {cell} ") == 2
+    # Text that has a time in it may be of users.
+    assert elsewhere(TIMES).count("at 2026-11-27T11:26:04.123456") == 2
+
+
 def test_an_empty_list_is_a_sentence_on_a_terminal_alone() -> None:
     assert on_terminal(EMPTY) == "There is nothing to list.\n"
     assert elsewhere(EMPTY).strip() == ""
