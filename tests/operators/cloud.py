@@ -109,11 +109,12 @@ def _install_controller(cloud: Cloud) -> None:
     by_page(controller, management)
     by_page(controller, blocks("install.md", "Controller: packages, database, broker")[0], BY_PACKAGES)
     by_page(controller, blocks("install.md", "Controller: users and certificate")[0])
-    conf, services, bootstrap, *_ = blocks("install.md", "Controller: configuration and services")
+    conf, services, limits, bootstrap, *_ = blocks("install.md", "Controller: configuration and services")
     controller.write("/etc/minova/ca.crt", cloud.authority.certificate.read_text())
     text = conf.replace(":5672/", ":5671/") + BROKER_TLS
     controller.write("/etc/minova/minova.conf", text, "root:minova", "640")
     by_page(controller, services, BY_PACKAGES)
+    by_page(controller, limits)
     by_page(controller, bootstrap)
 
 

@@ -43,6 +43,10 @@ def lost_and_restored(machine: Machine, minova: Minova, database: str, first_of_
     machine(f"umask 077; cd /root && {back_up}")
     second = make(machine, minova, "second")
     machine(stop)
+    if database == "SQLite":
+        machine(
+            "rm /var/lib/minova/minova.sqlite*"
+        )  # a new machine in place of one that is lost has no file whose owner remains
     machine(f"cd /root && {restore}")
     machine(start)
 

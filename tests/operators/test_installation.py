@@ -32,6 +32,14 @@ def test_doctor_is_silent(cloud: Cloud) -> None:
     assert cloud.manage("doctor") == ""
 
 
+def test_queues_of_hosts_are_limited(cloud: Cloud) -> None:
+    listed = cloud.controller("rabbitmqctl --quiet list_queues --no-table-headers name policy")
+    policies = {name: policy for name, _, policy in (line.partition("\t") for line in listed.splitlines())}
+    for host in cloud.hosts:
+        assert policies[f"compute.{host}"] == "minova-hosts"
+    assert policies["conductor"] == ""
+
+
 @pytest.mark.parametrize("unit", [*CONTROLLER_SERVICES, "minova-compute", "minova-metadata", "minova-network-helper"])
 def test_units_tell_systemd_when_they_serve(cloud: Cloud, unit: str) -> None:
     machine = cloud.controller if unit in CONTROLLER_SERVICES else cloud.hosts["hv1"]
