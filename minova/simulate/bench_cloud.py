@@ -133,7 +133,7 @@ EMPTY_CELLS = tuple(
 
 
 def requests(hosts: int) -> dict[str, RequestSpec]:
-    """Returns the requests by name. Requests with a group have up to four members on as many hosts."""
+    """Returns the requests by name. The group has up to four members, two of which are on hosts."""
     image = Image(id="image", properties={"hw_architecture": "x86_64"})
     members = tuple(uuid_of("instance", number * 16) for number in range(3, min(hosts, 40), 12))
     return {

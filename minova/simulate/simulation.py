@@ -69,7 +69,7 @@ class SimulatedCloud:
             weighers=list(settings.weighers),
             host_subset_size=1,
             shuffle_best_same_weighed_hosts=False,
-            max_placement_results=len(self._table) + 1,
+            max_placement_results=0,
             draw=lambda count: 0,
         )
         # By group: the uuids and hosts of servers that joined it.

@@ -103,3 +103,71 @@ def test_what_a_host_supports_is_understood_in_any_spelling() -> None:
     request = request_json(image={"hw_architecture": "x86_64"})
     hosts = [host("a", supported_instances=[["AMD64", "KVM", "hv"]])]
     assert answered(hosts, [request], ["ImagePropertiesFilter"])[0]["selected"] == ["a"]
+
+
+NUMA_SIZE = SIZE | {"extra_specs": {"hw:numa_nodes": "1"}}
+DEVICE = [{"count": 1, "spec": [{"vendor_id": "8086"}]}]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "keys"),
+    [
+        ({}, set()),
+        ({"flavor": NUMA_SIZE}, {"numa_fit", "claims"}),
+        ({"pci_requests": DEVICE}, {"pci_ok", "claims"}),
+        ({"flavor": NUMA_SIZE, "pci_requests": DEVICE}, {"numa_fit", "pci_ok", "claims"}),
+    ],
+)
+def test_hardware_that_a_request_wants_is_answered_for_each_host(wanted: dict[str, Any], keys: set[str]) -> None:
+    hosts = [host("a", numa=[CELL], pci_pools=[POOL]), host("b"), host("c", numa=[CELL])]
+    (result,) = answered(hosts, [request_json(**wanted)], ["ComputeFilter"])
+    assert result.keys() & {"numa_fit", "pci_ok", "claims"} == keys
+    if "numa_fit" in keys:
+        fits = {name: fit and [cell["id"] for cell in fit["cells"]] for name, fit in result["numa_fit"].items()}
+        assert (fits["a"], fits["b"]) == ([0], None)
+    if "pci_ok" in keys:
+        assert result["pci_ok"] == {"a": True, "b": False, "c": False}
+        assert result["claims"]["a"] == "ok"
+        assert result["claims"]["b"].startswith("Insufficient compute resources: ")
+
+
+def test_a_server_that_consumed_is_a_member_of_its_group_for_later_requests() -> None:
+    group = {"policy": "anti-affinity", "uuid": "g"}
+    requests = [request_json(id=name, group=group, consume=True) for name in ("first", "second", "third")]
+    answers = answered([host("a"), host("b")], requests, ["ServerGroupAntiAffinityFilter"])
+    assert [answer["selected"] for answer in answers] == [["a", "b"], ["b"], []]
+    assert answers[2]["consumed"] is None
+    others = answered(
+        [host("a")],
+        [*requests[:1], request_json(id="x", group=group | {"uuid": "other"})],
+        ["ServerGroupAntiAffinityFilter"],
+    )
+    assert others[1]["selected"] == ["a"]
+
+
+def test_an_error_has_novas_name_and_is_that_of_its_cause() -> None:
+    wrong = request_json(image={"hw_cpu_policy": "strange"})
+    scheduled = request_json(hints={"query": '[">", "$host_ip", "10.0.0.0"]'})
+    first, second = answered([host("a", host_ip="10.0.0.1")], [wrong, scheduled], ["JsonFilter"])
+    assert first["error"].partition(":")[0] == "ValueError"
+    assert second["error"].startswith("TypeError: ")
+    assert second["chain"] == []
+
+
+def test_a_single_host_is_not_weighed_and_several_are_in_order() -> None:
+    one, two = (
+        answered([host("a"), host("b", memory_mb_used=1024)][:number], [request_json()], ["ComputeFilter"])[0]
+        for number in (1, 2)
+    )
+    assert (one["weights"], one["order"]) == ({}, [["a", 0.0]])
+    assert [name for name, _ in two["order"]] == ["a", "b"]
+    assert two["weights"]["RAMWeigher"]["raw"] == {"a": 8192.0, "b": 7168.0}
+
+
+def test_ignored_hosts_end_the_chain_and_forced_ones_skip_it() -> None:
+    requests = [request_json(ignore_hosts=["a"]), request_json(force_hosts=["a"]), request_json(force_hosts=["x"])]
+    answers = answered([host("a", disabled=True)], requests, ["ComputeFilter", "RamFilter"])
+    assert [answer["chain"] for answer in answers] == [[], [], []]
+    assert [answer["selected"] for answer in answers] == [[], ["a"], []]
+    (refused,) = answered([host("a", disabled=True)], [request_json()], ["ComputeFilter", "RamFilter"])
+    assert refused["chain"] == [["ComputeFilter", []]]

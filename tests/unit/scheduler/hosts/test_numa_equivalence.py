@@ -43,6 +43,12 @@ def test_cells_are_compared_in_their_order() -> None:
     assert equivalence_key(host(first)) != equivalence_key(host(first, second))
 
 
+def test_a_cell_without_known_siblings_has_cores_of_one_thread() -> None:
+    full = cell(threads=1, pinned_cpus=cpus(0, 1, 2, 3))
+    unknown = cell(threads=1, pinned_cpus=cpus(0, 1, 2, 3), siblings=())
+    assert equivalence_key(host(full)) == equivalence_key(host(unknown))
+
+
 def test_a_core_without_a_free_thread_is_as_one_that_is_not_there() -> None:
     full = cell(cores=2, pinned_cpus=cpus(0, 1))
     assert equivalence_key(host(full)) == equivalence_key(host(cell(cores=2, pinned_cpus=cpus(2, 3))))

@@ -77,13 +77,13 @@ def test_free_disk_is_the_lower_number_without_what_is_claimed_and_not_reported(
 
 
 def test_shared_and_dedicated_cpus_count_together() -> None:
-    shared, dedicated = inventory(3, reserved=1, pending=1), inventory(4, reserved=2, pending=3)
+    shared, dedicated = inventory(3, reserved=1, pending=1), inventory(4, capacity=7, reserved=2, pending=3)
     assert cpu_inventory({}) is None
     assert cpu_inventory({"VCPU": shared, "DISK_GB": inventory(50)}) is shared
     assert cpu_inventory({"PCPU": dedicated}) is dedicated
     both = cpu_inventory({"PCPU": dedicated, "VCPU": shared})
     assert both is not None
-    assert (both.used, both.reserved, both.pending) == (7, 3, 4)
+    assert (both.used, both.reserved, both.pending, both.capacity) == (7, 3, 4, shared.capacity)
 
 
 def test_two_inventories_of_a_class_are_one_that_gives_at_most_what_the_freer_has() -> None:

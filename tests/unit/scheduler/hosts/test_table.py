@@ -65,6 +65,7 @@ def test_an_instance_adds_what_it_takes_to_its_row_alone(records: list[HostRecor
         assert used(table, name)[1:] == used(before, name)[1:]
     assert table.restore() == {1}
     assert values(table) == values(before)
+    assert table.instances_among(["new"]).tolist() == [0] * len(records)
     assert table.restore() == set()
 
 
@@ -120,6 +121,7 @@ def test_nodes_of_a_host_share_its_instances_where_they_do() -> None:
     nodes = [record(1, host="a", instances=("vm",)), record(2, host="a"), record(3, host="A"), record(4, host="b")]
     assert table_of(*nodes, share_instances=True).instances_among(["vm"]).tolist() == [1, 1, 0, 0]
     assert table_of(*nodes).instances_among(["vm"]).tolist() == [1, 0, 0, 0]
+    assert not HostTable().share_instances
 
 
 def test_rows_are_in_the_order_of_the_ids_and_a_host_may_go() -> None:
