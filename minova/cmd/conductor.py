@@ -296,7 +296,7 @@ def make_manager(
         guest_metadata=GuestMetadatas(worker),
         attributes=ServerAttributes(worker, quotas, ends.abandon, conf.scheduler.default_availability_zone),
         migrations=Migrations(worker),
-        evacuations=Evacuations(conf, worker, builds, groups, ends.abandon, dry_runs or scheduler, levels),
+        evacuations=Evacuations(conf, worker, liveness, builds, groups, ends.abandon, dry_runs or scheduler, levels),
         moves=moves,
         move_orders=MoveOrders(worker, move_changes, moves),
         move_debts=move_debts,

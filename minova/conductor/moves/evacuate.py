@@ -11,7 +11,7 @@ silent may still run its guests.
 
 import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -20,7 +20,8 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.catalogue.server_groups import Groups
-from minova.conductor.hosts.liveness import COMPUTE
+from minova.conductor.hosts.fences import fenced_among, require_up
+from minova.conductor.hosts.liveness import COMPUTE, Liveness
 from minova.conductor.notifications.instances import note
 from minova.conductor.servers import evacuations, later_builds
 from minova.conductor.servers.build import BuildInstances
@@ -71,6 +72,7 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
         self,
         conf: cfg.ConfigOpts,
         worker: TaskWorker,
+        liveness: Liveness,
         builds: BuildInstances,
         groups: Groups,
         abandon: Abandon,
@@ -79,6 +81,7 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
     ) -> None:
         self._conf = conf
         self._worker = worker
+        self._liveness = liveness
         self._builds = builds
         self._groups = groups
         self._abandon = abandon
@@ -89,8 +92,9 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
         self, ctx: RequestContext, instance_uuid: str, request: EvacuationRequest, override_lock: bool = False
     ) -> None:
         self._require_levels()
+        down = self._liveness.down_hosts()
         reservation_id = self._worker.run(
-            lambda session: self._begin(session, ctx, instance_uuid, request, override_lock)
+            lambda session: self._begin(session, ctx, instance_uuid, request, override_lock, down)
         )
         if reservation_id is None:
             return
@@ -106,10 +110,11 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
         self, ctx: RequestContext, instance_uuid: str, request: EvacuationRequest, override_lock: bool = False
     ) -> ScheduleAnswer:
         self._require_levels()
+        down = self._liveness.down_hosts()
 
         def spec_if_allowed(session: Session) -> RequestSpec:
             locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
-            _require_allowed(session, instance_uuid, locked, request, override_lock)
+            _require_allowed(session, instance_uuid, locked, request, override_lock, down)
             return self._built(session, instances.by_uuids(session, [instance_uuid])[instance_uuid], request).spec
 
         spec = self._groups.read_into(self._worker.run(spec_if_allowed), instance_uuid)
@@ -146,12 +151,13 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
         instance_uuid: str,
         request: EvacuationRequest,
         override_lock: bool,
+        down: Collection[str],
     ) -> str | None:
-        """Returns the reservation of the build; None if this is a second delivery of the request."""
+        """Returns the reservation of the build; None if this is a second delivery of the request. `down`: at a reading shortly before."""
         locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
         if action_rows.already_begun(session, [ActionKey(instance_uuid, ctx.request_id, ACTION)]):
             return None
-        locked = _require_allowed(session, instance_uuid, locked, request, override_lock)
+        locked = _require_allowed(session, instance_uuid, locked, request, override_lock, down)
         self._interrupt(session, locked)
         instance = instances.by_uuids(session, [instance_uuid])[instance_uuid]
         at = self._worker.at()
@@ -242,7 +248,12 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
 
 
 def _require_allowed(
-    session: Session, uuid: str, locked: LockedInstance | None, request: EvacuationRequest, override_lock: bool
+    session: Session,
+    uuid: str,
+    locked: LockedInstance | None,
+    request: EvacuationRequest,
+    override_lock: bool,
+    down: Collection[str],
 ) -> LockedInstance:
     """Returns the instance. Its host stays forced down until the transaction ends. Raises NotFound, Conflict and BadRequest."""
     if locked is None or locked.deleted:
@@ -250,6 +261,9 @@ def _require_allowed(
     require_unlocked(locked, override=override_lock)
     _require_evacuable(uuid, locked.host, locked.state, request)
     _require_still(session, locked)
+    if request.force and request.host is not None:
+        # No filter is asked about it.
+        require_up(request.host, {*down, *fenced_among(session, [request.host])})
     _require_fenced(_locked_service(session, locked.host), locked.host)
     return locked
 

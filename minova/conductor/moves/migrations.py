@@ -16,6 +16,7 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.conductor.hosts.fences import is_fenced_now
 from minova.conductor.servers.builds.reports import require_pinned
 from minova.conductor.servers.finish import announce_hosts
 from minova.conductor.tasks.worker import TaskWorker
@@ -121,6 +122,8 @@ class Migrations(MoveReportsApi):
             is_here = current.dest == (node.host, node.hypervisor_hostname) and current.attempt == migration.attempt
             if not is_here or current.status not in {"accepted", "pre-migrating"}:
                 raise _stale(current, "pre-migrating", node.host)
+            if is_fenced_now(session, node.host):
+                raise errors.StaleAttempt(f"Host {node.host} is forced down: it claims nothing for a move")
             require_pinned(current.instance_uuid, node.host, migration.new_numa_topology)
             claimed = replace(current, status="pre-migrating", new_numa_topology=migration.new_numa_topology)
             migrations.write(session, claimed, self._worker.at(), self._worker.now())

@@ -20,6 +20,7 @@ from minova import errors
 from minova.backoff import Backoff
 from minova.conductor.catalogue.server_groups import Groups
 from minova.conductor.compute_messages import ComputeClient
+from minova.conductor.hosts.fences import fenced_among, require_up
 from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.moves.changes import MoveChanges
 from minova.conductor.moves.destinations.assign import MoveDestinations
@@ -127,7 +128,11 @@ class StartMoves:
     def preview(
         self, ctx: RequestContext, instance_uuid: str, requested_move: RequestedMove, scheduler: SchedulerApi
     ) -> ScheduleAnswer:
-        """Returns where the server would go now; writes nothing. `scheduler`: a client with a short time-out."""
+        """Returns where the server would go now; writes nothing. `scheduler`: a client with a short time-out. Raises BadRequest if no filter
+        is asked about the requested destination, and it is down.
+        """
+        if requested_move.forced and requested_move.host is not None:
+            require_up(requested_move.host, self._liveness.hosts().down)
         with self._worker.db.read() as session:
             spec = self.spec(session, instance_uuid, requested_move)
         spec = self._groups.read_into(spec, instance_uuid)
@@ -148,7 +153,11 @@ class StartMoves:
         action_id: int,
         requested_move: RequestedMove,
     ) -> BegunMove:
-        """Writes the move of this idle instance. Can lose the race of quotas. Raises OverQuota."""
+        """Writes the move of this idle instance. Can lose the race of quotas. Raises OverQuota, and BadRequest if the requested destination
+        is forced down.
+        """
+        if requested_move.host is not None:
+            require_up(requested_move.host, fenced_among(session, [requested_move.host]))
         at, now = self._worker.at(), self._worker.now()
         instance = instances.by_uuids(session, [locked.uuid], networks=False)[locked.uuid]
         flavor = requested_move.flavor or instance.flavor

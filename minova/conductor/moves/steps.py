@@ -5,7 +5,7 @@ the epoch of the task.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.compute_messages import ComputeClient
+from minova.conductor.hosts.fences import fenced_among, is_fenced_now
 from minova.conductor.hosts.liveness import HostLiveness, Liveness, is_fenced
 from minova.conductor.moves import live_plan
 from minova.conductor.moves import plan as cold_plan
@@ -32,8 +33,8 @@ from minova.contracts.conductor.computes.moves import MovePhasesApi
 from minova.db.servers import instances, migrations, tasks
 from minova.objects.actions.power_rules import ON
 from minova.objects.servers.failures import CAUSED_BY_REQUEST, Failure
-from minova.objects.servers.live_migration import GuestReport, LiveProgress
-from minova.objects.servers.migration import GIVEN_UP
+from minova.objects.servers.live_migration import GuestReport, GuestSide, LiveProgress
+from minova.objects.servers.migration import GIVEN_UP, Migration
 from minova.objects.servers.moves import (
     MigrationOrder,
     MoveMessage,
@@ -62,6 +63,18 @@ _BOTH_RUN = Failure(
 _WITH_BINDINGS = frozenset({MovePhase.PREPARE, MovePhase.DISCARD})
 # The phases after whose failure the guest may be on either host.
 _LEAVING = frozenset({MovePhase.MIGRATE, MovePhase.LAND, MovePhase.HOLD})
+# The phases that end if the destination is forced down, although it or the source reports still: the guest would go there.
+_NEEDS_DESTINATION = frozenset(
+    {
+        *(MovePhase.CLAIM, MovePhase.EXPORT, MovePhase.IMPORT, MovePhase.RELEASE),
+        *(MovePhase.CHECK, MovePhase.PREPARE, MovePhase.MIGRATE, MovePhase.LAND, MovePhase.HOLD),
+        MovePhase.LOOK_THERE,
+    }
+)
+# The phases in which a host starts a guest, or lets it go on.
+_STARTS_AT_SOURCE = frozenset({MovePhase.RESTORE, MovePhase.STAY})
+_STARTS = _STARTS_AT_SOURCE | {MovePhase.START, MovePhase.ARRIVE}
+_RUNS_THERE = frozenset({GuestSide.RUNNING, GuestSide.POST_COPY})
 # The phases in which the next alternate is tried.
 _WITH_ALTERNATES = frozenset({MovePhase.CLAIM, MovePhase.CHECK})
 
@@ -75,7 +88,7 @@ class MoveDispatch(NamedTuple):
 
 
 class _Report(NamedTuple):
-    """A report of the end of a phase. `down`: the hosts that were down then."""
+    """A report of the end of a phase. `down`: the hosts that were down at a reading shortly before."""
 
     ctx: RequestContext
     phase: PhaseKey
@@ -107,15 +120,19 @@ class MoveSteps(MovePhasesApi):
     # -- reports of hosts ------------------------------------------------------------------------------------------
 
     def begin_phase(self, ctx: RequestContext, phase: PhaseKey, host: str) -> None:
-        """Writes only if the time of the phase has to begin anew."""
+        """Writes only if the time of the phase has to begin anew. A host that is forced down starts no guest, and no guest leaves for it."""
         with self._worker.db.read() as session:
             since = self._worker.now() + (self._changes.timeout - FRESH)
             if began_lately(session, phase, host, since):
-                return
+                migration = migrations.find(session, phase.migration_uuid)
+                if migration is not None and not _is_fenced_off(session, phase.phase, migration):
+                    return
 
         def work(session: Session) -> bool:
             move = lock(session, phase.instance_uuid)
             if move is not None and move.is_at(phase, host):
+                if _is_fenced_off(session, phase.phase, move.migration):
+                    return False
                 self._changes.give_time(session, move)
                 return True
             return self._debts.owed_migration(session, phase, host) is not None
@@ -149,16 +166,25 @@ class MoveSteps(MovePhasesApi):
                 by_instance.setdefault(report.phase.instance_uuid, (number, report))
             remaining = [numbered for numbered in remaining if numbered not in by_instance.values()]
             moves = lock_all(session, by_instance)
-            following = [self._apply(session, moves.get(uuid), report) for uuid, (_, report) in by_instance.items()]
+            fenced = fenced_among(session, {host for move in moves.values() if (host := _awaited_destination(move))})
+            following = [
+                self._apply(session, moves.get(uuid), report, fenced) for uuid, (_, report) in by_instance.items()
+            ]
             for (number, _), dispatch in zip(by_instance.values(), self._enter(session, following), strict=True):
                 answers[number] = dispatch
         return answers
 
-    def _apply(self, session: Session, move: LockedMove | None, report: _Report) -> Entry | MoveDispatch | None:
+    def _apply(
+        self, session: Session, move: LockedMove | None, report: _Report, fenced: Collection[str]
+    ) -> Entry | MoveDispatch | None:
+        """`fenced`: the destinations that are forced down."""
         phase, host, result = report.phase, report.host, report.result
         if move is None or not move.is_at(phase, host):
             self._debts.pay(session, phase, host, result)
             return None
+        destination = _awaited_destination(move)
+        if destination in fenced:
+            return self._lose_destination(session, move, report)
         if result.failure is not None:
             failure = Failure(kind=result.kind, details=f"Host {host}: {result.failure}")
             return self._fail(session, move, failure, report.down, result.power_state, result.guest)
@@ -193,6 +219,8 @@ class MoveSteps(MovePhasesApi):
                 return None
             migrations.note_progress(session, phase.migration_uuid, progress, self._worker.at())
             self._changes.give_time(session, move)
+            if is_fenced_now(session, move.migration.dest_compute):
+                return MigrationOrder.ABORT
             return move.plan.order
 
         order = self._worker.run(work)
@@ -223,11 +251,25 @@ class MoveSteps(MovePhasesApi):
             following = live_plan.after_report(move.plan, result.guest)
         return self._advance(session, move, following, None, result.power_state, **changed)
 
+    def _lose_destination(self, session: Session, move: LockedMove, report: _Report) -> Entry | MoveDispatch | None:
+        """The destination is forced down, whatever this report says: it gets no guest any more."""
+        result, lost = report.result, _forced_down(move.migration)
+        if move.plan.phase is not MovePhase.LOOK_THERE:
+            return self._fail(session, move, lost, report.down, result.power_state)
+        # A report of a guest that runs denies the fence. Another one that is started elsewhere would be the second one.
+        denies = result.guest is not None and result.guest.side in _RUNS_THERE
+        return self._decide(session, move, Side(report=result.guest) if denies else Side(fenced=True))
+
     def _decide(self, session: Session, move: LockedMove, there: Side) -> Entry | None:
         """Carry out what both sides' reports of a live migration say."""
         following = live_plan.after_look(move.plan, move.migration, there)
         if following is None:
             self._changes.look_again(session, move, None)
+            return None
+        if following is MovePhase.ARRIVE and is_fenced_now(session, move.migration.dest_compute):
+            details = f"{_forced_down(move.migration).details}, but reports that the guest runs there. The move waits until it is off, or up."
+            denied = Failure(kind="GuestStateUnexpected", details=details, text=details)
+            self._changes.look_again(session, move, denied)
             return None
         LOG.warning("Live migration %s of instance %s after a doubt: %s", move.migration.uuid, move.uuid, following)
         if following is MovePhase.HALT_THERE:
@@ -324,6 +366,9 @@ class MoveSteps(MovePhasesApi):
         host = move.task.host or ""
         if host not in hosts.present:
             return self._lose_host(session, move, hosts)
+        destination = _awaited_destination(move)
+        if destination is not None and is_fenced(session, destination, hosts):
+            return self._fail(session, move, _forced_down(move.migration), hosts.down)
         if move.plan.phase in _TIMED and tasks.past_deadline(session, [move.uuid], self._worker.now()):
             failure = Failure(kind="HostTooSlow", details=f"Host {host} has given no sign of life of the move in time")
             return self._fail(session, move, failure, hosts.down)
@@ -344,6 +389,8 @@ class MoveSteps(MovePhasesApi):
             return self._fail(session, move, lost, hosts.down)
         if move.plan.phase in {MovePhase.LEAVE, MovePhase.DISCARD}:
             LOG.warning("Host %s is down: it has still to remove what move %s has left", host, move.migration.uuid)
+        if following is MovePhase.START and is_fenced_now(session, move.migration.dest_compute):
+            following = _after_failure(move)
         # A destination that is lost after the switch: the source takes the server back, with its own disks.
         falls_back = move.plan.phase is MovePhase.START and following is MovePhase.RESTORE
         owed = falls_back or (move.plan.phase is MovePhase.DISCARD and _has_copy(move))
@@ -401,6 +448,23 @@ class MoveSteps(MovePhasesApi):
                 self.phase_ended(dispatch.ctx, message.phase_key, dispatch.host, PhaseResult.failed(error))
                 return
         self._computes.move(dispatch.ctx, dispatch.host, message)
+
+
+def _awaited_destination(move: LockedMove) -> str | None:
+    """Returns the destination whose fence ends this phase, whichever host reports; None: its fence changes nothing now."""
+    return move.migration.dest_compute if move.plan.phase in _NEEDS_DESTINATION else None
+
+
+def _is_fenced_off(session: Session, phase: MovePhase, migration: Migration) -> bool:
+    """Whether the host that would get or start the guest in this phase is forced down."""
+    if phase in _NEEDS_DESTINATION - {MovePhase.LOOK_THERE} or phase in _STARTS:
+        host = migration.source_compute if phase in _STARTS_AT_SOURCE else migration.dest_compute
+        return is_fenced_now(session, host)
+    return False
+
+
+def _forced_down(migration: Migration) -> Failure:
+    return Failure(kind="HostDown", details=f"Host {migration.dest_compute} is forced down")
 
 
 def _keeps_claim(session: Session, phase: PhaseKey, host: str) -> bool:

@@ -34,6 +34,15 @@ def by_uuid(session: Session, uuid: str) -> Service | None:
     return session.scalar(query.execution_options(populate_existing=True))
 
 
+def held_fences(session: Session, hosts: Collection[str], binary: str) -> dict[str, bool]:
+    """Returns {host: whether it is forced down} of those that have such a service. No other transaction changes these services until this
+    one ends; any number may read them so.
+    """
+    query = select(Service.host, Service.forced_down).where(Service.host.in_(sorted(hosts)), Service.binary == binary)
+    rows = session.execute(query.order_by(Service.host).with_for_update(read=True))
+    return {host: bool(forced_down) for host, forced_down in rows}
+
+
 def ensure(
     session: Session,
     service: objects.Service,

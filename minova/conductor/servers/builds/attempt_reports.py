@@ -13,9 +13,10 @@ from sqlalchemy import bindparam, or_, select
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.conductor.hosts.liveness import COMPUTE
 from minova.conductor.servers.finish import BUILDING, EVACUATING, UNSHELVING
 from minova.context import RequestContext
-from minova.db.models import Instance, Task
+from minova.db.models import Instance, Service, Task
 from minova.db.servers import state_changes
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.servers import instance as objects
@@ -35,6 +36,13 @@ _COMMITTED = (
         Task.host == bindparam("b_host"),
         Task.node == bindparam("b_node"),
     )
+    .exists()
+)
+
+# A host that is forced down starts no guest, although its compute reports: the server may be evacuated from there at once.
+_NOT_FENCED = (
+    ~select(Service.id)
+    .where(Service.host == bindparam("b_host"), Service.binary == COMPUTE, Service.forced_down.is_(True))
     .exists()
 )
 
@@ -64,6 +72,7 @@ CLAIM: dict[TaskState | None, state_changes.PreparedTransition] = {
         _at(step),
         Instance.attempt == bindparam("b_attempt"),
         _COMMITTED,
+        _NOT_FENCED,
         host=bindparam("b_host"),
         node=bindparam("b_node"),
         numa_topology=bindparam("b_numa_topology"),
@@ -76,7 +85,7 @@ BEGUN = (TaskState.SCHEDULING, *BUILD_STEPS)
 # By the step that a report names; None: the build has succeeded.
 PROGRESS: dict[TaskState | None, state_changes.PreparedTransition] = {
     step: state_changes.PreparedTransition(
-        (*BUILDING, *UNSHELVING, *EVACUATING), _at(step), *_MINE, _IS_BUILT, updated_at=bindparam("b_at")
+        (*BUILDING, *UNSHELVING, *EVACUATING), _at(step), *_MINE, _IS_BUILT, _NOT_FENCED, updated_at=bindparam("b_at")
     )
     for step in BEGUN
 }
