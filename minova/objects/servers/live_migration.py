@@ -41,6 +41,8 @@ class LiveDestination(msgspec.Struct, frozen=True, kw_only=True):
     - `tls_name`: the name in the destination's certificate; None: without TLS between the QEMUs.
     - `xml`, `persistent_xml`: the guest as it runs there, and as it is started there later.
     - `copied`: names of the disks, in the guest, that are copied.
+    - `unlocked`: the disks are shared, but the destination does not see the locks that the source's QEMU holds on them. No lock keeps two
+      QEMUs from writing them, so the guest arrives paused.
     """
 
     mode: LiveMode
@@ -50,6 +52,12 @@ class LiveDestination(msgspec.Struct, frozen=True, kw_only=True):
     xml: Document
     persistent_xml: Document
     copied: Annotated[tuple[Line, ...], Meta(max_length=256)] = ()
+    unlocked: bool = False
+
+    @property
+    def pauses(self) -> bool:
+        """Whether the guest arrives paused, and goes on once its row has the destination."""
+        return self.mode is LiveMode.BLOCK or self.unlocked
 
 
 class LivePhase(StrEnum):

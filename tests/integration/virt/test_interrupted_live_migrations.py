@@ -16,6 +16,7 @@ from minova.conductor.moves.resolver import Side as ReportedSide
 from minova.errors import GuestMissing, HypervisorError, MinovaError
 from minova.objects.servers.live_migration import GuestSide, LiveOutcome, LiveProgress
 from minova.virt.driver.domains import RowHost
+from minova.virt.libvirt.guest_files import image_locks
 from tests.integration.virt.live_pair import Pair, Side, make_pair
 from tests.servers.libvirtd_peers import PeerLibvirtd
 from tests.waiting import wait_for
@@ -184,6 +185,23 @@ def test_the_guest_runs_exactly_once_after_each_fault(make_pair: Callable[..., P
     assert verdict(pair) is MoveVerdict.DESTINATION
     pair.finish()
     counts_on(pair.two, pair)
+
+
+@pytest.mark.nightly("half a minute until libvirt gives up")
+def test_a_lost_reply_on_shared_disks_without_locks_leaves_one_guest(
+    make_pair: Callable[..., Pair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """libvirt continues the guest at its source. No lock would keep the destination's from writing the same disk, so it is paused."""
+    pair = make_pair(shared=True, live_migration_bandwidth=4)
+    pair.boot()
+    monkeypatch.setattr(image_locks, "is_open", lambda path: False)
+    failed(pair, in_memory_phase(lambda: lose_the_reply(pair)))
+    pair.two.libvirtd.network.run("iptables", "-F", "OUTPUT")
+    assert verdict(pair) is MoveVerdict.SOURCE
+    assert pair.sides() == (GuestSide.RUNNING, GuestSide.PAUSED)
+    pair.two.driver.destroy(pair.guest.uuid, RowHost(host=pair.one.name))
+    assert pair.sides() == (GuestSide.RUNNING, GuestSide.ABSENT)
+    counts_on(pair.one, pair)
 
 
 @pytest.mark.nightly("a minute and more of boots")

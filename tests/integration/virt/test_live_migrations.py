@@ -11,6 +11,7 @@ from minova.objects.network.vif import filter_name, network_name, tap_name
 from minova.objects.servers.live_migration import GuestSide, LiveMode, LivePhase, LiveProgress
 from minova.objects.servers.states import PowerState
 from minova.virt.driver.domains import RowHost
+from minova.virt.libvirt.guest_files import image_locks
 from tests.integration.virt.live_pair import Pair, Side, ignore, make_pair
 from tests.integration.virt.test_port_filters import vif
 from tests.servers.authority import Authority
@@ -77,12 +78,29 @@ def test_a_guest_on_shared_disks_migrates_without_a_pause(make_pair: Callable[..
     pair = make_pair(shared=True)
     pair.boot()
     destination = pair.prepare()
-    assert destination.mode is LiveMode.SHARED
+    assert (destination.mode, destination.unlocked) == (LiveMode.SHARED, False)
     outcome = pair.one.driver.live_migrate(pair.guest, destination, ignore)
     assert not outcome.arrives_paused
     assert pair.sides() == (GuestSide.LEFT, GuestSide.RUNNING)
     pair.finish()
     assert (pair.two.folder / "instances" / pair.guest.uuid / "disk").exists()
+    last = pair.two.ticks(pair.guest)[-1]
+    wait_for("the count to go on", lambda: pair.two.ticks(pair.guest)[-1] > last + 10, 60)
+
+
+def test_a_guest_on_shared_disks_without_locks_arrives_paused(
+    make_pair: Callable[..., Pair], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on NFS with `nolock`: the destination sees no lock of the source's QEMU. Post-copy is impossible then."""
+    pair = make_pair(shared=True, live_migration_permit_post_copy=True)
+    pair.boot()
+    monkeypatch.setattr(image_locks, "is_open", lambda path: False)
+    destination = pair.prepare()
+    assert (destination.mode, destination.unlocked) == (LiveMode.SHARED, True)
+    outcome = pair.one.driver.live_migrate(pair.guest, destination, ignore)
+    assert (outcome.arrives_paused, outcome.handing_over) == (True, False)
+    assert pair.sides() == (GuestSide.LEFT, GuestSide.PAUSED)
+    pair.finish()
     last = pair.two.ticks(pair.guest)[-1]
     wait_for("the count to go on", lambda: pair.two.ticks(pair.guest)[-1] > last + 10, 60)
 

@@ -1,5 +1,6 @@
 """Moves of guests between hosts, while they are off or while they run."""
 
+import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
@@ -40,6 +41,7 @@ from minova.virt.libvirt.xml.migration_xml import cpu_of, migrated_xml, targets_
 from minova.virt.libvirt.xml.secrets_xml import kinds_of
 from minova.virt.namespaces.host_routes import PROC_NET
 
+LOG = logging.getLogger(__name__)
 # Seconds between two looks at a guest that is about to come, and for which an ended migration is waited for.
 _LOOKS, _SETTLES = 0.02, 60.0
 _MIGRATABLE = libvirt.VIR_DOMAIN_XML_MIGRATABLE | libvirt.VIR_DOMAIN_XML_SECURE
@@ -117,6 +119,13 @@ class LibvirtMigration(ColdMigration):
         self._awaited[instance.uuid] = vifs
         self._filters.await_guest(vif.port_id for vif in vifs)
         shared = self._moving.shares(instance.uuid, source.export)
+        unlocked = shared and not self._moving.sees_locks(instance.uuid, source.sizes)
+        if unlocked:
+            LOG.warning(
+                "No lock of the QEMU at %s is seen on the shared disks of instance %s: the guest arrives paused",
+                source.export.host,
+                instance.uuid,
+            )
         copied: tuple[str, ...] = ()
         with beside("networks of a guest that moves", partial(self._plug_awaited, instance)):
             if not shared:
@@ -140,6 +149,7 @@ class LibvirtMigration(ColdMigration):
             xml=migrated_xml(source.xml, own),
             persistent_xml=migrated_xml(source.inactive_xml, own),
             copied=copied,
+            unlocked=unlocked,
         )
 
     def _plug_awaited(self, instance: Instance) -> None:

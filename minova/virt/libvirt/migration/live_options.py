@@ -50,24 +50,24 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
             stall=float(options.live_migration_post_copy_stall),
         )
 
-    def may_post_copy(self, mode: LiveMode) -> bool:
-        """A guest whose disks are copied arrives paused, and libvirt refuses post-copy for that."""
-        return self.post_copy and mode is LiveMode.SHARED and self.connections == 1
+    def may_post_copy(self, destination: LiveDestination) -> bool:
+        """libvirt refuses post-copy for a guest that arrives paused."""
+        return self.post_copy and not destination.pauses and self.connections == 1
 
     def flags(self, destination: LiveDestination) -> int:
         """The source keeps its domain: the row's host decides when it goes."""
-        mode, block = destination.mode, destination.mode is LiveMode.BLOCK
+        block = destination.mode is LiveMode.BLOCK
         chosen = {
             libvirt.VIR_MIGRATE_LIVE: True,
             libvirt.VIR_MIGRATE_PEER2PEER: True,
             libvirt.VIR_MIGRATE_PERSIST_DEST: True,
             libvirt.VIR_MIGRATE_NON_SHARED_INC: block and bool(destination.copied),
-            libvirt.VIR_MIGRATE_PAUSED: block,
+            libvirt.VIR_MIGRATE_PAUSED: destination.pauses,
             # libvirt believes only in file systems that it knows as shared. The owner record has proved that this one is, and QEMU
             # drops its cache at the switch.
             libvirt.VIR_MIGRATE_UNSAFE: not block,
-            libvirt.VIR_MIGRATE_POSTCOPY: self.may_post_copy(mode),
-            libvirt.VIR_MIGRATE_AUTO_CONVERGE: self.auto_converge and not self.may_post_copy(mode),
+            libvirt.VIR_MIGRATE_POSTCOPY: self.may_post_copy(destination),
+            libvirt.VIR_MIGRATE_AUTO_CONVERGE: self.auto_converge and not self.may_post_copy(destination),
             libvirt.VIR_MIGRATE_PARALLEL: self.connections > 1,
             libvirt.VIR_MIGRATE_TLS: self.with_tls,
         }

@@ -301,7 +301,7 @@ def force_complete(host: Host, options: LiveOptions, destination: LiveDestinatio
     with host.connection("Forcing the live migration", domain_name(instance_uuid)) as connection:
         domain = require(connection, instance_uuid)
         _require_migration(domain)
-        if options.may_post_copy(destination.mode):
+        if options.may_post_copy(destination):
             domain.migrateStartPostCopy()
         elif sides.side_of(domain) is GuestSide.RUNNING:
             domain.suspend()

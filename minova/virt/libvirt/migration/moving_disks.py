@@ -20,7 +20,7 @@ from minova.objects.servers.instance import Instance
 from minova.objects.servers.live_migration import LiveSource
 from minova.virt import programs
 from minova.virt.disk_space import disk_full, require_room
-from minova.virt.libvirt.guest_files import console_logs, disk_formats
+from minova.virt.libvirt.guest_files import console_logs, disk_formats, image_locks
 from minova.virt.libvirt.migration import libvirt_files
 from minova.virt.libvirt.migration.export_server import ExportedDisk
 from minova.virt.libvirt.migration.file_bounds import FileBounds
@@ -127,6 +127,17 @@ class MovingDisks:
         entry = disk_owner.read(self._disks.folder(instance_uuid))
         record = None if entry is None else (entry.host, entry.attempt, entry.shown)
         return bool(export.shown) and record == (export.host, export.attempt, export.shown)
+
+    def sees_locks(self, instance_uuid: str, names: Collection[str]) -> bool:
+        """Whether this host sees that another process has each of these disks open as QEMU does. While the source's QEMU runs the guest on
+        them, that says whether its locks reach as far as here: they do not on NFS that is mounted with `nolock` or local locks.
+        """
+        folder = self._disks.folder(instance_uuid)
+        try:
+            return bool(names) and all(image_locks.is_open(folder / Path(name).name) for name in names)
+        except OSError as error:
+            LOG.warning("The locks of the disks of instance %s cannot be seen: %s", instance_uuid, error)
+            return False
 
     def fetch(
         self,

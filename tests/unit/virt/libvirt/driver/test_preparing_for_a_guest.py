@@ -14,7 +14,7 @@ from minova.objects.catalogue.flavor import Flavor
 from minova.objects.network.vif import Vif
 from minova.objects.servers.disk_export import DiskExport, TransferKey
 from minova.objects.servers.instance import Instance
-from minova.objects.servers.live_migration import LiveSource
+from minova.objects.servers.live_migration import LiveDestination, LiveMode, LiveSource
 from minova.virt.libvirt.driver import migration
 from minova.virt.libvirt.driver.migration import LibvirtMigration
 from tests.cluster import configure
@@ -60,8 +60,9 @@ class Two(LibvirtMigration):
     def awaited(self) -> tuple[Vif, ...]:
         return self._forget_awaited(INSTANCE.uuid)
 
-    def get_ready(self) -> None:
-        self.prepare_live(INSTANCE, "two", 2, SOURCE, TransferKey(identity="a", secret="b"), None, lambda: None)
+    def get_ready(self) -> LiveDestination:
+        key = TransferKey(identity="a", secret="b")
+        return self.prepare_live(INSTANCE, "two", 2, SOURCE, key, None, lambda: None)
 
 
 @pytest.fixture(autouse=True)
@@ -100,3 +101,32 @@ def test_networks_that_a_host_cannot_have_fail_the_preparation(tmp_path: Path, m
     monkeypatch.setattr(driver, "_disks", SimpleNamespace(make_boot_files=lambda *_: None, plan=lambda *_: ()))
     with pytest.raises(HardwareNotOffered):
         driver.get_ready()
+
+
+@pytest.mark.parametrize(
+    ("shared", "reach", "mode", "unlocked"),
+    [
+        (True, True, LiveMode.SHARED, False),
+        (True, False, LiveMode.SHARED, True),
+        (False, False, LiveMode.BLOCK, False),
+    ],
+)
+def test_a_guest_on_shared_disks_arrives_paused_if_no_lock_of_its_qemu_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: bool, reach: bool, mode: LiveMode, unlocked: bool
+) -> None:
+    driver = Two(tmp_path, lambda *_: None, lambda: None)
+    asked: list[object] = []
+    moving = SimpleNamespace(
+        shares=lambda *_: shared,
+        sees_locks=lambda _, names: asked.append(sorted(names)) or reach,
+        make_targets=lambda *_: None,
+    )
+    monkeypatch.setattr(driver, "_moving", moving)
+    monkeypatch.setattr(driver, "_xml_of", lambda *_, **__: DOMAIN)
+    monkeypatch.setattr(driver, "_disks", SimpleNamespace(make_boot_files=lambda *_: None, plan=lambda *_: ()))
+    monkeypatch.setattr(driver, "_secrets", SimpleNamespace(give=lambda *_: None))
+    monkeypatch.setattr(migration, "migrated_xml", lambda source, own: source)
+    destination = driver.get_ready()
+    assert (destination.mode, destination.unlocked) == (mode, unlocked)
+    assert destination.pauses is (mode is LiveMode.BLOCK or unlocked)
+    assert asked == ([["disk"]] if shared else [])
