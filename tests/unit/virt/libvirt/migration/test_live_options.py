@@ -34,10 +34,9 @@ COPIES, LOCKS = {"NON_SHARED_INC", "PAUSED"}, {"UNSAFE"}
 
 
 def of(folder: Path, **options: Any) -> LiveOptions:
-    """`options`: without `live_migration_`."""
-    return LiveOptions.of(
-        configure(folder, **{f"libvirt__live_migration_{name}": value for name, value in options.items()})
-    )
+    """`options`: without `live_migration_`. This machine may have certificates, from which TLS would follow."""
+    named = {f"libvirt__live_migration_{name}": value for name, value in ({"with_native_tls": False} | options).items()}
+    return LiveOptions.of(configure(folder, **named))
 
 
 def flags(options: LiveOptions, destination: LiveDestination) -> set[str]:

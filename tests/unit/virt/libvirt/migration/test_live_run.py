@@ -50,6 +50,9 @@ class Domain:
     def name(self) -> str:
         return "instance-1"
 
+    def state(self) -> tuple[int, int]:
+        return libvirt.VIR_DOMAIN_RUNNING, 1
+
     def migrateToURI3(self, *arguments: Any) -> None:  # noqa: N802
         self.migration = arguments
         assert self._ends.wait(60)
@@ -147,7 +150,6 @@ def test_a_migration_without_a_time_out_is_left_alone(domain: Domain) -> None:
 
 def test_the_permitted_downtime_grows_while_the_guest_migrates(domain: Domain) -> None:
     """Of the steps that are due, only the last one is asked for, once."""
-
     growing = options(downtime_ms=300, steps=2, step_delay=0)
     *_, last = growing.downtimes(0)
 
