@@ -98,6 +98,21 @@ ROOMS: Mapping[str, Room] = {
         ["minova/compute/tracker"],
         ["tests/unit/compute/tracker", "tests/functional/compute/test_tracker_laws.py", "tests/functional/compute"],
     ),
+    "moves": Room(
+        ["minova/conductor/moves"],
+        [
+            *(
+                "tests/unit/conductor/moves",
+                "tests/functional/conductor/moves",
+                "tests/faults/test_fenced_destinations.py",
+            ),
+            *(
+                "tests/faults/test_locked_moves.py",
+                "tests/faults/test_moves.py",
+                "tests/faults/test_live_migrations.py",
+            ),
+        ],
+    ),
     "servers": Room(
         ["minova/conductor/servers"],
         [

@@ -1,7 +1,7 @@
 """A host prepares for a guest that migrates live: it makes networks and disks at the same time, and a failure leaves nothing behind."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -116,9 +116,14 @@ def test_a_guest_on_shared_disks_arrives_paused_if_no_lock_of_its_qemu_is_seen(
 ) -> None:
     driver = Two(tmp_path, lambda *_: None, lambda: None)
     asked: list[object] = []
+
+    def sees_locks(_: str, names: Collection[str]) -> bool:
+        asked.append(sorted(names))
+        return reach
+
     moving = SimpleNamespace(
         shares=lambda *_: shared,
-        sees_locks=lambda _, names: asked.append(sorted(names)) or reach,
+        sees_locks=sees_locks,
         make_targets=lambda *_: None,
     )
     monkeypatch.setattr(driver, "_moving", moving)

@@ -25,7 +25,7 @@ UNLOCKED = msgspec.structs.replace(SHARED, unlocked=True)
 SOON = 0.001  # seconds for each GiB
 
 
-class Aborted(libvirt.libvirtError):
+class Aborted(libvirt.libvirtError):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__("aborted")
 
