@@ -89,7 +89,7 @@ class HeldReservation(NamedTuple):
         their attempts began.
         """
         reservation = self.scheduled.reservation
-        if reservation.spec is None or reservation.spec.pci_requests:  # devices have their own rows
+        if reservation.spec is None:
             return {}
         return {
             uuid: msgspec.structs.replace(
