@@ -3,6 +3,7 @@
 import pytest
 
 from minova import errors
+from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.db import models
 from minova.objects.servers.migration import MigrationType
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request
@@ -115,3 +116,23 @@ def test_a_server_in_error_whose_deletion_was_not_asked_for_stays(harness: Condu
     harness.conductor.reset_server_state(CTX, instance_uuid=uuid, vm_state="error")
     removed(harness, uuid, "a")
     assert harness.state(uuid) == "error/None on a"
+
+
+@pytest.mark.parametrize("ending", ["at once", "reported", "without its host"])
+def test_hosts_are_told_once_a_member_of_their_groups_is_gone(
+    harness: ConductorHarness, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    told: list[set[str]] = []
+    monkeypatch.setattr(InterfaceNotifier, "groups_of", lambda notifier, uuid: {uuid})
+    monkeypatch.setattr(InterfaceNotifier, "members_changed", lambda notifier, groups: told.append(set(groups)))
+    uuid = harness.active("a")
+    if ending == "at once":
+        harness.force_down("a")
+    harness.delete(uuid)
+    assert ({uuid} in told) == (ending == "at once")
+    if ending == "reported":
+        removed(harness, uuid, "a")
+    elif ending == "without its host":
+        harness.silence("a")
+    assert harness.instance(uuid).vm_state == "deleted"
+    assert told.count({uuid}) == 1
