@@ -4,7 +4,7 @@ glibc makes up to eight arenas for each core, and a thread cannot use the freed 
 run in several threads. One arena costs no speed: Python's own lock lets only one thread at a time allocate.
 
 Each thread also keeps freed memory for itself, up to 0.2 MB (tcache), and standalone has 140 threads: it grows for an hour until all of these are full. Only an environment variable that is set
-before the process starts turns this off: the systemd units set it.
+before the process starts turns this off: the systemd units and container images set it.
 """
 
 import ctypes
