@@ -12,6 +12,7 @@ from minova.objects.servers.live_migration import GuestSide, LiveMode, LivePhase
 from minova.objects.servers.states import PowerState
 from minova.virt.driver.domains import RowHost
 from minova.virt.libvirt.guest_files import image_locks
+from tests.integration.virt.guest_console import GuestConsole
 from tests.integration.virt.live_pair import Pair, Side, ignore, make_pair
 from tests.integration.virt.test_port_filters import vif
 from tests.servers.authority import Authority
@@ -100,6 +101,20 @@ def test_a_guest_on_shared_disks_without_locks_arrives_paused(
     outcome = pair.one.driver.live_migrate(pair.guest, destination, ignore)
     assert (outcome.arrives_paused, outcome.handing_over) == (True, False)
     assert pair.sides() == (GuestSide.LEFT, GuestSide.PAUSED)
+    pair.finish()
+    last = pair.two.ticks(pair.guest)[-1]
+    wait_for("the count to go on", lambda: pair.two.ticks(pair.guest)[-1] > last + 10, 60)
+
+
+@pytest.mark.nightly("a boot more")
+def test_bug_guest_that_sleeps_migrates(make_pair: Callable[..., Pair]) -> None:
+    """It wakes first, and counts on."""
+    pair = make_pair(shared=True)
+    pair.boot()
+    console = GuestConsole(pair.one.libvirtd.uri, pair.guest.uuid, lambda: pair.one.log(pair.guest))
+    console.ask("true; (sleep 1; echo mem >/sys/power/state) >/dev/null 2>&1 & echo begun")
+    wait_for("sleep", lambda: pair.one.driver.power_state(pair.guest.uuid) is PowerState.SUSPENDED, 60)
+    pair.migrate()
     pair.finish()
     last = pair.two.ticks(pair.guest)[-1]
     wait_for("the count to go on", lambda: pair.two.ticks(pair.guest)[-1] > last + 10, 60)
