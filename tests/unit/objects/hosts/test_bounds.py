@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from minova.objects.hosts import bounds
+from minova.objects.hosts import bounds, pci
 
 INT32, INT64 = 2147483647, 9223372036854775807
 
@@ -17,6 +17,7 @@ NUMBERS = [
     (bounds.PowerNumber, 0, 15),
     (bounds.CpuNumber, 0, 65535),
     (bounds.PageSize, 4, 16777216),
+    (pci.NumaNode, -1, 65535),
     (bounds.Ratio, 0, 1000000000),
     (bounds.Time, 0, 1000000000000),
 ]

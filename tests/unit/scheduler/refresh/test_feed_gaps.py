@@ -57,6 +57,25 @@ def test_a_gap_is_dropped_only_after_its_lifetime() -> None:
     assert len(gaps) == 0
 
 
+def test_a_gap_lives_two_minutes_from_when_it_was_seen() -> None:
+    gaps = gaps_of({3}, 50.0)
+    gaps.expire(169.9)
+    assert len(gaps) == 1
+    gaps.expire(170.0)
+    assert len(gaps) == 0
+
+
+def test_a_gap_is_young_for_two_seconds_and_few_known_numbers_lie_between_young_ones() -> None:
+    gaps = gaps_of({3}, 50.0)
+    assert asked_for(gaps, 51.9, every=False) == {3}
+    assert asked_for(gaps, 52.0, every=False) == set()
+    for known, both in ((500, True), (501, False)):
+        two = Gaps()
+        two.add(1, 1, 0.0)
+        two.add(known + 2, known + 2, 0.0)
+        assert (1 in asked_for(two, 0.0, every=False)) is both
+
+
 def test_young_gaps_among_many_known_numbers_wait_until_all_are_asked_for() -> None:
     gaps = Gaps()
     for number in range(2, 100_000, 2):

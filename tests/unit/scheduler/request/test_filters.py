@@ -285,6 +285,11 @@ def test_a_thread_policy_is_a_trait_of_the_first_choice_alone(
     assert (filtered.fallback.required_traits, filtered.fallback.forbidden_traits) == ((), (DISABLED,))
 
 
+def test_a_thread_policy_of_shared_cpus_asks_for_nothing() -> None:
+    placement = apply_request_filters(pinned(cell(2, threads="require")), (), RequestFilterOptions()).placement
+    assert placement.required_traits == ()
+
+
 @pytest.mark.parametrize(
     ("zone", "options", "needed"),
     [
