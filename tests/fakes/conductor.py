@@ -8,13 +8,20 @@ import msgspec
 
 from minova import errors
 from minova.context import RequestContext
+from minova.contracts.conductor.computes.actions import ActionReportsApi
+from minova.contracts.conductor.computes.audits import AuditsApi
+from minova.contracts.conductor.computes.builds import BuildReportsApi, RemovalReportsApi
+from minova.contracts.conductor.computes.guests import GuestReportsApi
+from minova.contracts.conductor.computes.images import ImageTokensApi
+from minova.contracts.conductor.computes.secrets import GuestSecretsApi
+from minova.contracts.conductor.services import ServicesApi
 from minova.objects.actions.action import ServerAction
 from minova.objects.actions.guest_changes import LastAction
 from minova.objects.actions.power_rules import OFF
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.guests.guest_secrets import GuestSecrets, SecretKind, TpmState
-from minova.objects.hosts.cloud import CloudState
+from minova.objects.hosts.cloud import CloudState, WitnessRecord
 from minova.objects.hosts.compute_node import AvailableResources, ComputeNode, Inventory
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.hosts.numa import InstanceNUMATopology
@@ -59,7 +66,16 @@ def nothing(method: str) -> None:
     """The hook that does nothing."""
 
 
-class FakeConductor:
+class FakeConductor(
+    AuditsApi,
+    BuildReportsApi,
+    RemovalReportsApi,
+    ActionReportsApi,
+    ImageTokensApi,
+    GuestSecretsApi,
+    GuestReportsApi,
+    ServicesApi,
+):
     """`on_call` is told each method before it works, `on_answer` after: what they raise is raised to the caller, so
     that a request or an answer gets lost. Arguments after the context go by name, as over RPC.
     """
@@ -201,6 +217,14 @@ class FakeConductor:
             return self._instructions(former_service.uuid)
 
         return self._serve("heartbeat", work)
+
+    def service_has_seen(
+        self, ctx: RequestContext, *, host: str, binary: str, seen: WitnessRecord
+    ) -> CloudState | None:
+        return self._serve("service_has_seen", lambda: self.cloud)
+
+    def service_stopped(self, ctx: RequestContext, *, host: str, binary: str, process: str) -> None:
+        self._serve("service_stopped", lambda: self.services.pop((host, binary), None))
 
     def _instructions(self, service_uuid: str) -> ServiceInstructions:
         return ServiceInstructions(
