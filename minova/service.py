@@ -116,10 +116,7 @@ class RpcService:
         self._manager.post_start_hook()
         safe_mode: SafeMode = getattr(self._manager, "safe_mode", None) or SafeMode()
         for each in self._manager.periodic_tasks():
-            task = unless_safe(each, safe_mode)
-            thread = threading.Thread(target=run_periodic, args=(task, self.stopping), name=task.name, daemon=True)
-            thread.start()
-            self._threads.append(thread)
+            self._threads.append(start_periodic(unless_safe(each, safe_mode), self.stopping))
         LOG.info("%s started", self.binary)
 
     def stop(self) -> None:
@@ -202,6 +199,12 @@ class FailureLog:
         if failures.count:
             LOG.info("%s works again after %.1f s and %d failures", self._name, failures.lasted, failures.count)
             failures.clear()
+
+
+def start_periodic(task: PeriodicTask, stopping: threading.Event) -> threading.Thread:
+    thread = threading.Thread(target=run_periodic, args=(task, stopping), name=task.name, daemon=True)
+    thread.start()
+    return thread
 
 
 def run_periodic(task: PeriodicTask, stopping: threading.Event) -> None:

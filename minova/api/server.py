@@ -14,7 +14,7 @@ from minova.api.listener.bridge import ListenerCapacity
 from minova.api.listener.service import HttpService, Listen, limits_of
 from minova.db.recovery.cloud_watch import INTERVAL
 from minova.image_tokens import SCHEME
-from minova.service import PeriodicTask, run_periodic
+from minova.service import PeriodicTask, start_periodic
 
 LOG = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class ApiService(HttpService):
         super().start()
         self._conf.register_mutate_hook(lambda *_: self.reload())
         task = PeriodicTask(name="watch cloud", interval=INTERVAL, work=self._look)
-        threading.Thread(target=run_periodic, args=(task, self._stopping), name=task.name, daemon=True).start()
+        start_periodic(task, self._stopping)
         recovery.start(self._app.images, self._stopping)
         store_reports.start(self._app.images, self._stopping)
         api = self._conf.api

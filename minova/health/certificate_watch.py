@@ -9,7 +9,7 @@ from oslo_config import cfg
 
 from minova import certificates
 from minova.metrics import CERTIFICATE_DAYS
-from minova.service import PeriodicTask, run_periodic
+from minova.service import PeriodicTask, start_periodic
 
 LOG = logging.getLogger(__name__)
 # A warning comes so many days before the end.
@@ -45,7 +45,7 @@ class CertificateWatch:
 
     def start(self) -> None:
         task = PeriodicTask(name="watch_certificates", interval=INTERVAL, work=self.check, at_once=True)
-        threading.Thread(target=run_periodic, args=(task, self._stopping), name=task.name, daemon=True).start()
+        start_periodic(task, self._stopping)
 
     def stop(self) -> None:
         """Does nothing: the thread ends with `stopping`."""

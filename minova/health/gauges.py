@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from minova import errors, metrics
 from minova.health.readings import Reading
 from minova.messaging.queue_depths import Depth
-from minova.service import PeriodicTask, run_periodic
+from minova.service import PeriodicTask, start_periodic
 
 # Seconds between two readings, and after the last reading of the page until they pause.
 INTERVAL = 15.0
@@ -50,7 +50,7 @@ class Gauges(Collector):
     def start(self) -> None:
         metrics.REGISTRY.register(self)
         task = PeriodicTask(name=self._name, interval=INTERVAL, work=self.refresh, at_once=True, in_safe_mode=True)
-        threading.Thread(target=run_periodic, args=(task, self._stopping), name=task.name, daemon=True).start()
+        start_periodic(task, self._stopping)
 
     def stop(self) -> None:
         metrics.REGISTRY.unregister(self)

@@ -8,7 +8,7 @@ from pathlib import Path
 from oslo_config import cfg
 
 from minova.metrics import STORAGE_FREE, STORAGE_SIZE
-from minova.service import PeriodicTask, run_periodic
+from minova.service import PeriodicTask, start_periodic
 
 # Seconds between two readings.
 INTERVAL = 60.0
@@ -43,7 +43,7 @@ class StorageWatch:
 
     def start(self) -> None:
         task = PeriodicTask(name="watch_storages", interval=INTERVAL, work=self.check, at_once=True)
-        threading.Thread(target=run_periodic, args=(task, self._stopping), name=task.name, daemon=True).start()
+        start_periodic(task, self._stopping)
 
     def stop(self) -> None:
         """Does nothing: the thread ends with `stopping`."""

@@ -7,8 +7,6 @@ each project. Otherwise a project could take a name that guests of others look u
 import hashlib
 import re
 
-from minova.objects.network.vif import Vif
-
 # Neutron's `dns_domain`: no name of the Internet ends with it.
 DOMAIN = "openstacklocal"
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -24,8 +22,3 @@ def _label(project_id: str) -> str:
     if _LABEL.fullmatch(project_id):
         return project_id
     return f"project-{hashlib.sha256(project_id.encode()).hexdigest()[:40]}"
-
-
-def name_in_dns(vif: Vif, hostname: str) -> str:
-    """Returns the full name of the guest on this network."""
-    return f"{hostname}.{vif.dns_domain}" if vif.dns_domain else hostname

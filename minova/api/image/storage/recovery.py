@@ -13,7 +13,7 @@ from minova.context import service_context
 from minova.db.api_queries import images
 from minova.db.sql import chunked
 from minova.objects.catalogue.image import COMING
-from minova.service import FailureLog, PeriodicTask, run_periodic, unless_safe
+from minova.service import FailureLog, PeriodicTask, start_periodic, unless_safe
 
 LOG = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ def start(api: ImageApiCollaborators, stopping: threading.Event) -> None:
     """
     work = Recovery(api).recover
     task = unless_safe(PeriodicTask(name="image recovery", interval=INTERVAL, work=work, at_once=True), api.safe_mode)
-    threading.Thread(target=run_periodic, args=(task, stopping), name=task.name, daemon=True).start()
+    start_periodic(task, stopping)
 
 
 class Recovery:

@@ -12,7 +12,7 @@ from minova.context import service_context
 from minova.db.api_queries import images
 from minova.db.sql import chunked
 from minova.objects.catalogue.image import StoredImage
-from minova.service import PeriodicTask, run_periodic
+from minova.service import PeriodicTask, start_periodic
 
 LOG = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ def start(api: ImageApiCollaborators, stopping: threading.Event) -> None:
     """Runs at once, also in safe mode."""
     work = StoreReports(api, str(api.conf.host)).report_if_due
     task = PeriodicTask(name="report of images", interval=SOON, work=work, at_once=True, in_safe_mode=True)
-    threading.Thread(target=run_periodic, args=(task, stopping), name=task.name, daemon=True).start()
+    start_periodic(task, stopping)
 
 
 class StoreReports:

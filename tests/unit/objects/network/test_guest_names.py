@@ -2,8 +2,7 @@
 
 import pytest
 
-from minova.objects.network.guest_names import domain_of, name_in_dns
-from minova.objects.network.vif import Vif
+from minova.objects.network.guest_names import domain_of
 
 UUID = "5f705771-3aa9-4f4c-8660-0d9522ffdbea"
 
@@ -27,9 +26,3 @@ def test_each_project_has_another_domain() -> None:
     for domain in domains:
         label, _, rest = domain.partition(".")
         assert (rest, 0 < len(label) < 64, label.isascii()) == ("openstacklocal", True, True)
-
-
-def test_full_name() -> None:
-    vif = Vif(port_id="p", mac_address="m", network_id="n", dns_domain="alice.openstacklocal")
-    assert name_in_dns(vif, "web") == "web.alice.openstacklocal"
-    assert name_in_dns(Vif(port_id="p", mac_address="m", network_id="n"), "web") == "web"
