@@ -1,6 +1,7 @@
 """Contracts on the wire: arguments are checked by name and type, answers converted, errors come back as ours."""
 
 import json
+import threading
 from typing import Any
 
 import msgspec
@@ -8,6 +9,7 @@ import oslo_messaging
 import pytest
 
 from minova import errors
+from minova.concurrency.outside_waits import silent
 from minova.conf.messaging import SAMPLE
 from minova.context import RequestContext
 from minova.contracts.base import call, cast, contract, methods_of
@@ -118,6 +120,18 @@ def remote(error: BaseException) -> Exception:
 
 def client(manager: Any, failure: Exception | None = None) -> Any:
     return rpc.Proxy(Wire(manager, failure), Bakery)
+
+
+def test_bug_work_that_waits_for_an_answer_seems_to_proceed() -> None:
+    seen: list[str | None] = []
+
+    class Slow(Baker):
+        def toast(self, ctx: RequestContext, count: int, slices: int, salt: bool) -> int:
+            seen.append(silent(threading.get_ident(), 0.0))
+            return super().toast(ctx, count, slices, salt)
+
+    assert client(Slow()).toast(CTX, count=1) == 2
+    assert (seen, silent(threading.get_ident(), 0.0)) == (["the bakery service"], None)
 
 
 @pytest.mark.parametrize(
