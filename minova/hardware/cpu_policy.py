@@ -118,7 +118,7 @@ def _dedicated(flavor: Flavor) -> CPUs | None:
         return None
     cpus = mask("hw:cpu_dedicated_mask", text, flavor.vcpus)
     all_cpus = frozenset(range(flavor.vcpus))
-    if not cpus or not all_cpus - cpus or not cpus <= all_cpus:
+    if not cpus or not cpus < all_cpus:
         raise errors.InvalidMixedInstanceDedicatedMask(
             f"hw:cpu_dedicated_mask={text}: it must pin some, but not all, of CPUs 0 to {flavor.vcpus - 1}"
         )
