@@ -5,6 +5,8 @@ run in several threads. One arena costs no speed: Python's own lock lets only on
 
 Each thread also keeps freed memory for itself, up to 0.2 MB (tcache), and standalone has 140 threads: it grows for an hour until all of these are full. Only an environment variable that is set
 before the process starts turns this off: the systemd units and container images set it.
+
+Freed blocks between others that are in use stay, too, unless the library is asked to give their pages back: standalone grew by 0.3 MB with 100 creates and deletes.
 """
 
 import ctypes
@@ -13,6 +15,7 @@ import ctypes
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
 KEPT_BYTES = 64 << 20
 LARGEST_BYTES = 32 << 20
+_keeps = False
 
 
 def use_one_arena() -> bool:
@@ -24,7 +27,16 @@ def keep_memory() -> bool:
     """Makes the C library return memory to the system only in portions of at least KEPT_BYTES: without this, a decision of the
     scheduler with 100,000 hosts has 3,000 page faults. Returns False if that is not possible.
     """
+    global _keeps  # noqa: PLW0603  - as the library's own setting
+    _keeps = True
     return _set({M_TRIM_THRESHOLD: KEPT_BYTES, M_MMAP_THRESHOLD: LARGEST_BYTES})
+
+
+def return_freed_memory() -> None:
+    """Gives pages without blocks in use back to the system, unless this process keeps memory."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None and not _keeps:
+        trim(ctypes.c_size_t(0))
 
 
 def _set(options: dict[int, int]) -> bool:

@@ -1,5 +1,6 @@
 """The C library's allocator, in processes of their own: its settings cannot be taken back."""
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -104,3 +105,30 @@ def test_bug_each_thread_of_a_service_kept_freed_memory() -> None:
     name, _, value = environment.removeprefix("Environment=").partition("=")
     assert kept_by_threads({name: ""}) > 2_000_000
     assert kept_by_threads({name: value}) < 500_000
+
+
+# Resident MB: with all blocks, with each hundredth, and when the library was asked.
+FREED_BETWEEN = """
+import sys
+from pathlib import Path
+from minova import malloc
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 >> 20
+if sys.argv[1] == "keep":
+    malloc.keep_memory()
+blocks = [bytes(bytearray(2000)) for _ in range(30_000)]
+sizes = [resident()]
+blocks = blocks[::100]
+sizes.append(resident())
+malloc.return_freed_memory()
+print(*sizes, resident())
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="this C library gives nothing back")
+@pytest.mark.parametrize("word", ["return", "keep"])
+def test_freed_blocks_between_others_are_given_back_unless_the_process_keeps_memory(word: str) -> None:
+    done = subprocess.run([sys.executable, "-c", FREED_BETWEEN, word], capture_output=True, text=True, check=True)
+    full, freed, last = map(int, done.stdout.split())
+    assert full - freed < 20, "the C library has returned pages by itself"
+    assert (freed - last > 30) is (word == "return")

@@ -17,6 +17,7 @@ from oslo_config import cfg
 from minova import conf as configuration
 from minova import errors, log, malloc, metrics, private_files, service
 from minova.cmd.startup import systemd
+from minova.cmd.startup.freed_memory import FreedMemory
 from minova.concurrency import threads
 from minova.conf import foreign_options
 from minova.context import service_context
@@ -100,6 +101,7 @@ def launch(
                 *metrics.page(conf, METRICS_PORTS[prog]),
                 CertificateWatch(conf, stopping, warns=not is_worker, moves_guests=prog in MOVE_GUESTS),
                 StorageWatch(conf, prog, stopping),
+                FreedMemory(stopping),
                 *compose(conf, stopping),
             ]
             threading.Thread(target=_end_a_stop, args=(prog, stopping, started, services), daemon=True).start()
