@@ -202,7 +202,11 @@ class ConductorManager:
                 interval=float(self._conf.conductor.task_interval),
                 work=work.process_due_tasks,
             ),
-            PeriodicTask(name="end_stale_migrations", interval=ORPHANS_INTERVAL, work=self._end_stale_migrations),
+            PeriodicTask(
+                name="end_orphaned_migrations",
+                interval=ORPHANS_INTERVAL,
+                work=self.collaborators.migrations.end_orphaned,
+            ),
             PeriodicTask(
                 name="confirm_moves", interval=CONFIRM_INTERVAL, work=self.collaborators.confirmations.confirm_due
             ),
@@ -266,9 +270,6 @@ class ConductorManager:
         self.worker.stop()
         if self._notifier is not None:
             self._notifier.stop()
-
-    def _end_stale_migrations(self) -> None:
-        self.collaborators.migrations.end_stale(float(self._conf.conductor.build_timeout))
 
     def _advance_clock(self) -> None:
         if not self.worker.history.is_foreign:

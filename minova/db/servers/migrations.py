@@ -11,10 +11,10 @@ from sqlalchemy.orm import Session
 
 from minova.backoff import Backoff
 from minova.db.clock import for_insert
-from minova.db.models import ComputeNode, Instance, Migration, Task, UnexpectedGuest
+from minova.db.models import Instance, Migration, UnexpectedGuest
 from minova.db.sql import chunked, in_list
 from minova.objects.servers.live_migration import LiveProgress
-from minova.objects.servers.migration import ENDED, NOT_IN_PROGRESS, UNTOUCHED, Hold, MigrationType
+from minova.objects.servers.migration import ENDED, NOT_IN_PROGRESS, Hold, MigrationType
 from minova.objects.servers.migration import Migration as MigrationObject
 
 _SEARCHED = (
@@ -257,20 +257,9 @@ def unclean_hosts(session: Session, instance_uuid: str) -> set[str]:
     return {host for host in session.scalars(union(left, unexpected)) if host is not None}
 
 
-def stale(session: Session, before: ColumnElement[float], limit: int) -> list[MigrationObject]:
-    """Returns migrations that have not ended although nothing continues them.
-
-    Either their instance is gone. Or it has no task, their guest was not touched yet, and they have not changed since
-    `before` or their destination node no longer exists.
-    """
-    instance = exists().where(Instance.uuid == Migration.instance_uuid, Instance.deleted_at.is_(None))
-    driven = exists().where(Task.instance_uuid == Migration.instance_uuid)
-    node = exists().where(
-        ComputeNode.host == Migration.dest_compute, ComputeNode.hypervisor_hostname == Migration.dest_node
-    )
-    untouched = Migration.status.in_(sorted(UNTOUCHED))
-    stuck = ~driven & untouched & (or_(Migration.changed_at < before, ~node))
-    query = select(Migration.value).where(_OPEN, or_(~instance, stuck))
+def orphaned(session: Session, limit: int) -> list[MigrationObject]:
+    """Returns migrations that have not ended although their instance is gone."""
+    query = select(Migration.value).where(_OPEN, ~_EXISTS_STILL)
     return list(session.scalars(query.order_by(Migration.id).limit(limit)))
 
 

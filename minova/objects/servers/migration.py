@@ -86,8 +86,6 @@ NOT_IN_PROGRESS = frozenset(
 ENDED = NOT_IN_PROGRESS - {"accepted", "queued"}
 # Statuses of migrations that have failed or were cancelled.
 GIVEN_UP = frozenset({"error", "failed", "cancelled"})
-# In these statuses the guest runs at the source as before.
-UNTOUCHED = frozenset({"accepted", "queued", "pre-migrating"})
 # From these statuses on, the instance's row has the destination and the new flavor.
 SWITCHED = frozenset({"finished", "confirming", "reverting"})
 

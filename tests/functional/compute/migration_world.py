@@ -1,7 +1,7 @@
 """Three nodes with cells, pinned CPUs, pages and devices, over the real conductor, scheduler and trackers, in one thread.
 
-What later drives moves (a task of the conductor, the computes' part of a migration) is played by the test: it calls the
-conductor and the trackers in that order, and moves the domains.
+Moves begin as users request them, and the conductor drives them. The computes' part is played: the world claims with the real
+tracker, reports each phase as done or failed, and moves the domains.
 """
 
 import shutil
@@ -20,19 +20,23 @@ from minova.compute.accounting.audit import audit_node
 from minova.compute.images.source import ImageSource
 from minova.compute.manager import ComputeManager
 from minova.compute.tracker.nodes import settings_from
+from minova.conductor.moves.plan import host_of
 from minova.context import RequestContext
 from minova.db import models
 from minova.db.engine import Database
-from minova.hardware.demands import demands_of
-from minova.hardware.guest.features import FlavorAndImage
+from minova.db.servers import instances
+from minova.objects.actions.moves import MoveRequest
 from minova.objects.catalogue.flavor import Flavor, Overhead
 from minova.objects.catalogue.image import Image
 from minova.objects.hosts.compute_node import AvailableResources, ComputeNode
 from minova.objects.hosts.numa import NUMACell, NUMAPages, NUMATopology
 from minova.objects.hosts.pci import PciDevice
-from minova.objects.requests.request_spec import HostLimits, RequestSpec, Selection
+from minova.objects.requests.evacuation import EvacuationRequest
 from minova.objects.requests.server_request import CreateServers
-from minova.objects.servers.migration import Migration, MigrationType, MoveState
+from minova.objects.servers.live_migration import GuestReport, GuestSide
+from minova.objects.servers.migration import ENDED, Migration, MigrationType
+from minova.objects.servers.moves import MoveMessage, MovePhase, PhaseResult
+from minova.objects.servers.states import PowerState, VmState
 from minova.scheduler.manager import SchedulerManager
 from tests.cluster import configure
 from tests.fakes.hypervisor import Hypervisor
@@ -42,6 +46,19 @@ CTX = RequestContext(request_id="req-1", user_id="alice", project_id="demo", is_
 IMAGE = Image(id="5d3a1f9e-2a0b-4f8e-9d5c-0c7a8b1f2e11", name="i", status="active", disk_format="raw", size=0)
 ALIAS = '{"name": "nic", "vendor_id": "8086", "product_id": "154c", "device_type": "type-VF"}'
 HOSTS = ("a", "b", "c")
+_ACTIONS = {
+    MigrationType.RESIZE: "resize",
+    MigrationType.MIGRATION: "migrate",
+    MigrationType.LIVE_MIGRATION: "live_migrate",
+}
+_SETTLES = {"confirmed": "confirm_resize", "reverted": "revert_resize"}
+# The phases in which the destination claims.
+_CLAIMS = frozenset({MovePhase.CLAIM, MovePhase.CHECK})
+# After a doubt the guest is at its source.
+_GUESTS = {
+    MovePhase.LOOK: GuestReport(side=GuestSide.RUNNING),
+    MovePhase.LOOK_THERE: GuestReport(side=GuestSide.ABSENT),
+}
 START = 1_700_000_000.0
 
 
@@ -108,7 +125,23 @@ class Machine(Hypervisor):
 @cache
 def options_of(host: str, folder: Path) -> Any:
     """The same in every world: nothing of it is in files."""
-    return configure(folder / host, host=host, pci__alias=[ALIAS], cpu_allocation_ratio=1.0)
+    return configure(
+        folder / host, host=host, pci__alias=[ALIAS], cpu_allocation_ratio=1.0, allow_resize_to_same_host=True
+    )
+
+
+class _Compute:
+    """A compute as the conductor reaches it. What it is to do for a move is only noted."""
+
+    def __init__(self, manager: ComputeManager, requested: dict[str, MoveMessage]) -> None:
+        self._manager = manager
+        self._requested = requested
+
+    def run_move(self, ctx: RequestContext, *, move: MoveMessage) -> None:
+        self._requested[move.instance.uuid] = move
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._manager, name)
 
 
 class World:
@@ -123,6 +156,8 @@ class World:
         shutil.copy(tables, folder / "minova.sqlite")
         self.db = Database(f"sqlite:///{folder}/minova.sqlite", clock=lambda: self.now)
         self.waiting: list[Callable[[], None]] = []
+        # The phase that the conductor has last asked for, by instance.
+        self.requested: dict[str, MoveMessage] = {}
         self.machines = {host: self.machine(host, vcpus=8, memory_mb=4096 + 512, local_gb=50) for host in HOSTS}
         self.computes: dict[str, ComputeManager] = {}
         scheduler = SchedulerManager(self._conf("s"), self.db, None, host="s", clock=lambda: self.now)
@@ -131,7 +166,7 @@ class World:
                 self._conf("conductor"),
                 self.db,
                 cast(Any, scheduler),
-                lambda host: cast(Any, self.computes[host]),
+                lambda host: cast(Any, _Compute(self.computes[host], self.requested)),
                 host="conductor",
                 clock=lambda: self.now,
                 spawn=self.waiting.append,
@@ -139,8 +174,7 @@ class World:
         )
         self.conductor.init_host()
         self.conductor.post_start_hook()
-        self.moves: dict[str, Migration] = {}
-        self._claim_number = 100
+        self._requests = 0
         for host in HOSTS:
             self.start(host)
 
@@ -192,57 +226,125 @@ class World:
 
     # -- moves -----------------------------------------------------------------------------------------------------
 
+    @property
+    def moves(self) -> dict[str, Migration]:
+        """By instance, the migrations that have not ended."""
+        with self.db.read() as session:
+            rows = session.scalars(select(models.Migration.value).order_by(models.Migration.id)).all()
+        return {row.instance_uuid: row for row in rows if row.status not in ENDED}
+
     def move(self, uuid: str, kind: MigrationType, dest: str, wanted: Flavor) -> bool:
         """Begin one and let the destination claim. False: it is not idle, or there is no room."""
-        demands = demands_of(FlavorAndImage(wanted, IMAGE), [ALIAS])
-        self._claim_number += 10
-        (row,) = (row for row in self.instances() if row.uuid == uuid)
-        stays = row.host == dest and row.numa_topology is None and demands.numa_topology is None
+        if kind is MigrationType.EVACUATION:
+            return self._evacuate(uuid, dest)
         try:
-            moved = self.conductor.collaborators.migrations.begin_move(
-                uuid,
-                kind,
-                wanted,
-                self._selection(dest, beyond(wanted, row.flavor) if stays else wanted),
-                numa_topology=demands.numa_topology,
-                pci_requests=demands.pci_requests,
-                claim_number=self._claim_number,
-            )
-        except (errors.Conflict, errors.NotFound, errors.ComputeResourcesUnavailable):
+            self.begin(uuid, kind, dest, wanted)
+        except (errors.Conflict, errors.NotFound, errors.BadRequest):
             return False
-        self.moves[uuid] = moved.migration
-        self._note(moved)
+        while uuid in self.requested and self.requested[uuid].phase not in _CLAIMS:
+            self._end_phase(uuid)
+        if uuid not in self.requested:
+            return False
+        message = self.requested[uuid]
         try:
-            claim = self.tracker(dest).move_claim(CTX, moved.instance, moved.migration, HostLimits())
+            self.tracker(dest).move_claim(CTX, message.instance, message.migration, message.limits)
         except errors.ComputeResourcesUnavailable:
             self.step(uuid, "error")
             return False
-        self.moves[uuid] = claim.migration
         return True
 
+    def begin(self, uuid: str, kind: MigrationType, dest: str, wanted: Flavor) -> None:
+        """Raises as `start_action`."""
+        flavor = wanted if kind is MigrationType.RESIZE else None
+        self._act(uuid, _ACTIONS[kind], **msgspec.to_builtins(MoveRequest(flavor=flavor, host=dest, force=True)))
+        self._note(uuid)
+
+    def _evacuate(self, uuid: str, dest: str) -> bool:
+        """The host is forced down, its server is built again, and the host is back."""
+        (row,) = (row for row in self.instances() if row.uuid == uuid)
+        source = str(row.host)
+        self._force(source, down=True)
+        self._requests += 1
+        ctx = msgspec.structs.replace(CTX, request_id=f"req-world-{self._requests}")
+        try:
+            self.conductor.evacuate_server(
+                ctx, instance_uuid=uuid, request=EvacuationRequest(host=dest, force=True), override_lock=True
+            )
+            self.settle()
+        except (errors.Conflict, errors.BadRequest):
+            return False
+        finally:
+            self.computes[source].update_available_resource()
+            self.settle()
+            self._force(source, down=False)
+        (row,) = (row for row in self.instances() if row.uuid == uuid)
+        return row.host == dest
+
+    def _force(self, host: str, *, down: bool) -> None:
+        with self.db.read() as session:
+            query = select(models.Service.uuid).where(
+                models.Service.host == host, models.Service.binary == "minova-compute"
+            )
+            service = str(session.scalar(query))
+        self.conductor.update_service(CTX, service_uuid=service, forced_down=down)
+
+    def _act(self, uuid: str, kind: str, **arguments: Any) -> None:
+        self._requests += 1
+        ctx = msgspec.structs.replace(CTX, request_id=f"req-world-{self._requests}")
+        self.conductor.start_action(ctx, instance_uuid=uuid, action=kind, arguments=arguments)
+        self.settle()
+
     def step(self, uuid: str, status: str) -> None:
-        """The move goes on; its domain goes where its instance goes."""
-        migration = self.moves[uuid]
-        assert migration.dest_compute is not None
-        moved = self.conductor.step_move(CTX, migration_uuid=migration.uuid, status=status, host=migration.dest_compute)
-        self.moves[uuid] = moved.migration
-        if not moved.migration.in_progress:
-            del self.moves[uuid]
+        """The move goes on; its domain goes where its instance goes. `done`: an evacuation has ended with `move`."""
+        if status == "done":
+            return
+        if status in _SETTLES:
+            self._act(uuid, _SETTLES[status])
+        elif status == "error":
+            self._end_phase(uuid, failure="no")
+        while uuid in self.requested and self.migration(uuid).status != status:
+            self._end_phase(uuid)
+        if status in ENDED:
+            while uuid in self.requested:
+                self._end_phase(uuid)
+        (row,) = (row for row in self.instances() if row.uuid == uuid)
+        migration = self.migration(uuid)
         for host, machine in self.machines.items():
-            if moved.instance.host == host:
-                machine.add_domain(uuid, host, moved.instance.flavor.memory_mb, attempt=moved.instance.attempt)
+            if row.host == host:
+                machine.add_domain(uuid, host, row.flavor.memory_mb, attempt=row.attempt)
             elif host in (migration.source_compute, migration.dest_compute):
                 machine.destroy(uuid)
-        self._note(moved)
 
-    def _note(self, moved: MoveState) -> None:
-        for host in {moved.migration.source_compute, moved.migration.dest_compute}:
-            self.tracker(str(host)).note_move(CTX, moved.instance, moved.migration)
+    def migration(self, uuid: str) -> Migration:
+        """The last one of the instance."""
+        with self.db.read() as session:
+            query = select(models.Migration.value).where(models.Migration.instance_uuid == uuid)
+            migration = session.scalars(query.order_by(models.Migration.id.desc())).first()
+        assert migration is not None
+        return migration
 
-    def _selection(self, host: str, wanted: Flavor) -> Selection:
-        node = self.tracker(host).node
-        assert node is not None
-        return Selection(host=host, node=host, provider_uuid=node.uuid, allocation=RequestSpec(flavor=wanted).resources)
+    def _end_phase(self, uuid: str, failure: str | None = None) -> None:
+        """The host of the phase that was asked for reports its end."""
+        message = self.requested.pop(uuid)
+        off = message.migration.old_vm_state is VmState.STOPPED
+        result = PhaseResult(
+            power_state=PowerState.SHUTDOWN if off else PowerState.RUNNING,
+            guest=_GUESTS.get(message.phase),
+            failure=failure,
+            kind="HypervisorError" if failure else "",
+        )
+        host = str(host_of(message.phase, message.migration))
+        self.conductor.phase_ended(CTX, phase=message.phase_key, host=host, result=result)
+        self.settle()
+        self._note(uuid)
+
+    def _note(self, uuid: str) -> None:
+        """Both hosts learn how far the move is."""
+        with self.db.read() as session:
+            (instance,) = instances.load(session, models.Instance.uuid == uuid)
+        migration = self.migration(uuid)
+        for side in {migration.source_compute, migration.dest_compute} - {None}:
+            self.tracker(str(side)).note_move(CTX, instance, migration)
 
     def tracker(self, host: str) -> Any:
         return self.computes[host]._nodes.tracker(host)

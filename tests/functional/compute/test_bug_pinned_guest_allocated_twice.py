@@ -14,18 +14,14 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 
 from minova.db import models
-from minova.hardware.demands import demands_of
-from minova.hardware.guest.features import FlavorAndImage
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.hosts.compute_node import AvailableResources
 from minova.objects.hosts.numa import NUMATopology
-from minova.objects.requests.request_spec import Selection
-from minova.objects.requests.resource_request import resource_alternatives
 from minova.objects.servers.migration import MigrationType
 from minova.placement.allocations import writes
 from minova.placement.audit import gather, heal, node_audit
 from minova.placement.audit.judge import FindingKind
-from tests.functional.compute.migration_world import ALIAS, CTX, HOSTS, IMAGE, Machine, World, flavor
+from tests.functional.compute.migration_world import CTX, HOSTS, Machine, World, flavor
 
 EXAMPLES = int(os.environ.get("MINOVA_SEQUENCES", "100")) // 20
 Holding = dict[tuple[str, str], int]
@@ -49,13 +45,6 @@ class Dedicated(Machine):
 
 class Cloud(World):
     machine = Dedicated
-
-    def _selection(self, host: str, wanted: Flavor) -> Selection:
-        """As the scheduler chooses: PCPU where the host has it."""
-        node = self.tracker(host).node
-        alternatives = resource_alternatives(wanted, demands_of(FlavorAndImage(wanted, IMAGE), [ALIAS]).numa_topology)
-        allocation = alternatives[-1 if host == "a" else 0]
-        return Selection(host=host, node=host, provider_uuid=node.uuid, allocation=allocation)
 
     def held(self) -> dict[str, Holding]:
         """{consumer: {(provider, class): amount}}."""

@@ -12,11 +12,9 @@ from sqlalchemy import select
 from minova import errors
 from minova.db import models
 from minova.objects.hosts.numa import InstanceNUMACell, InstanceNUMATopology
-from minova.objects.requests.request_spec import Selection
 from minova.objects.servers.build import InstanceClaim, refusal
-from minova.objects.servers.migration import MigrationType
-from tests.functional.conductor.conductor_harness import CTX, FLAVOR, ConductorHarness
-from tests.functional.scheduler.cloud import named
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
+from tests.functional.conductor.moves.begun_moves import begin
 
 CELL = InstanceNUMACell(id=0, pcpuset=frozenset({0, 1}), memory=512, cpu_policy="dedicated")
 REQUESTED = InstanceNUMATopology(cells=(CELL,))
@@ -73,10 +71,8 @@ def test_a_late_claim_is_stale_whatever_it_pins(harness: ConductorHarness) -> No
 
 
 def test_a_move_without_pins_is_refused(harness: ConductorHarness) -> None:
-    chosen = Selection(host="b", node="b-node", provider_uuid=named("b"), allocation={"VCPU": 1})
-    begin = harness.conductor.collaborators.migrations.begin_move
-    moved = begin(harness.active(), MigrationType.RESIZE, FLAVOR, chosen, claim_number=50)
-    unpinned = msgspec.structs.replace(moved.migration, new_numa_topology=REQUESTED)
+    migration = begin(harness, harness.active(), "b")
+    unpinned = msgspec.structs.replace(migration, new_numa_topology=REQUESTED)
     with pytest.raises(errors.ComputeResourcesUnavailable):
         harness.conductor.claim_move(CTX, migration=unpinned, node=harness.node("b"))
     with harness.db.read() as session:

@@ -26,13 +26,7 @@ class MoveReportsApi(Protocol):
 
     @call(since="1.2")
     def step_move(self, ctx: RequestContext, *, migration_uuid: Line, status: Line, host: Line) -> MoveState:
-        """Move the migration on to `status`. With `finished`, `completed` and `done` the instance belongs to the
-        destination, with the new size. With `confirmed` the source gives back what it held; with `reverted` and `error`
-        the destination does.
-
-        Raises StaleAttempt if the migration's status does not allow that step, or the migration does not concern this
-        host.
-        """
+        """Of 0.1.0, which never called it. Raises StaleAttempt: the conductor takes each step of a move."""
         ...
 
 

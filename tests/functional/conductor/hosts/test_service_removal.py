@@ -7,10 +7,9 @@ from sqlalchemy import func, select
 
 from minova import errors
 from minova.db import models
-from minova.objects.requests.request_spec import Selection
-from minova.objects.servers.migration import MigrationType
-from tests.functional.conductor.conductor_harness import CTX, FLAVOR, ConductorHarness
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.conductor.hosts.test_bug_node_renamed import service
+from tests.functional.conductor.moves.begun_moves import claimed
 from tests.functional.scheduler.cloud import named
 
 OTHERS = ("b", "c")
@@ -71,12 +70,7 @@ def test_compute_that_hosts_instances_stays(harness: ConductorHarness) -> None:
 
 
 def test_destination_of_a_migration_in_progress_stays(harness: ConductorHarness) -> None:
-    uuid = harness.active("a")
-    chosen = Selection(host="b", node="b-node", provider_uuid=named("b"), allocation={"VCPU": 1})
-    moved = harness.conductor.collaborators.migrations.begin_move(
-        uuid, MigrationType.RESIZE, FLAVOR, chosen, claim_number=50
-    )
-    harness.conductor.claim_move(CTX, migration=moved.migration, node=harness.node("b"))
+    claimed(harness, harness.active("a"), "b")
     with pytest.raises(errors.Conflict, match="Unable to delete compute service that has in-progress migrations"):
         delete(harness, "b")
 

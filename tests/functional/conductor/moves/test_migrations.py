@@ -1,45 +1,75 @@
-"""Steps of a migration that arrive when the instance has gone on."""
+"""Claims and reports for a move whose server has gone on, and migrations whose server is gone."""
+
+from datetime import datetime
 
 import pytest
+from sqlalchemy import func, select, update
 
 from minova import errors
-from minova.objects.requests.request_spec import Selection
-from minova.objects.servers.migration import Migration, MigrationType
-from tests.functional.conductor.conductor_harness import CTX, FLAVOR, ConductorHarness
-from tests.functional.scheduler.cloud import named
+from minova.db import models
+from minova.objects.servers.moves import MovePhase, PhaseResult
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
+from tests.functional.conductor.moves.begun_moves import begin, claimed, key, migration_of
 
 
-def begin_resize(harness: ConductorHarness, uuid: str) -> Migration:
-    """From host a to host b, claimed there and under way."""
-    chosen = Selection(host="b", node="b-node", provider_uuid=named("b"), allocation={"VCPU": 1})
-    moved = harness.conductor.collaborators.migrations.begin_move(
-        uuid, MigrationType.RESIZE, FLAVOR, chosen, claim_number=50
-    )
-    harness.conductor.claim_move(CTX, migration=moved.migration, node=harness.node("b"))
-    return moved.migration
+def held(harness: ConductorHarness) -> int:
+    with harness.db.read() as session:
+        return session.scalar(select(func.count()).select_from(models.Allocation)) or 0
 
 
-@pytest.mark.parametrize(("step", "place"), [("finished", "b"), ("error", "a")])
-def test_a_late_step_changes_only_the_place_of_an_instance_that_is_being_deleted(
-    harness: ConductorHarness, step: str, place: str
-) -> None:
+def test_a_late_report_changes_nothing_of_a_server_that_is_being_deleted(harness: ConductorHarness) -> None:
     uuid = harness.active("a")
-    migration = begin_resize(harness, uuid)
+    migration = claimed(harness, uuid)
     harness.delete(uuid)
-    before = harness.instance(uuid)
-    for status in ("migrating", "post-migrating", step) if step == "finished" else (step,):
-        moved = harness.conductor.step_move(CTX, migration_uuid=migration.uuid, status=status, host="b")
-    after = harness.instance(uuid)
-    assert moved.migration.status == step
-    assert (after.vm_state, after.task_state) == (before.vm_state, before.task_state) == ("active", "deleting")
-    assert after.host == place
+    before = (harness.state(uuid), migration_of(harness, uuid))
+    assert before[0] == "active/deleting on a"
+    for failure in (None, "no"):
+        result = PhaseResult(failure=failure)
+        harness.conductor.phase_ended(CTX, phase=key(migration, MovePhase.CLAIM), host="b", result=result)
+    assert (harness.state(uuid), migration_of(harness, uuid)) == before
 
 
-def test_a_late_step_of_a_migration_that_has_ended_is_stale(harness: ConductorHarness) -> None:
+def test_a_late_claim_of_a_move_that_has_ended_is_stale(harness: ConductorHarness) -> None:
     uuid = harness.active("a")
-    migration = begin_resize(harness, uuid)
-    harness.conductor.step_move(CTX, migration_uuid=migration.uuid, status="error", host="b")
-    harness.delete(uuid)
-    with pytest.raises(errors.StaleAttempt):
-        harness.conductor.step_move(CTX, migration_uuid=migration.uuid, status="finished", host="b")
-    assert harness.state(uuid) == "active/deleting on a"
+    migration = begin(harness, uuid)
+    result = PhaseResult(failure="no", kind="HypervisorError")
+    harness.conductor.phase_ended(CTX, phase=key(migration, MovePhase.CLAIM), host="b", result=result)
+    assert migration_of(harness, uuid).status == "error"
+    with pytest.raises(errors.StaleAttempt, match="is error to b: host b cannot claim for it"):
+        harness.conductor.claim_move(CTX, migration=migration, node=harness.node("b"))
+    assert harness.state(uuid) == "active/None on a"
+
+
+def test_only_the_destination_claims(harness: ConductorHarness) -> None:
+    migration = begin(harness, harness.active("a"))
+    for host in ("a", "c"):
+        with pytest.raises(errors.StaleAttempt):
+            harness.conductor.claim_move(CTX, migration=migration, node=harness.node(host))
+    assert harness.conductor.claim_move(CTX, migration=migration, node=harness.node("b")).status == "pre-migrating"
+
+
+@pytest.mark.parametrize("status", ["migrating", "post-migrating", "finished", "confirmed", "reverted", "error", "x"])
+def test_no_host_takes_a_step_of_a_move(harness: ConductorHarness, status: str) -> None:
+    """The call of 0.1.0. The conductor takes each step."""
+    uuid = harness.active("a")
+    migration = claimed(harness, uuid)
+    before = (harness.state(uuid), migration_of(harness, uuid), held(harness))
+    for host in ("a", "b"):
+        with pytest.raises(errors.StaleAttempt):
+            harness.conductor.step_move(CTX, migration_uuid=migration.uuid, status=status, host=host)
+    assert (harness.state(uuid), migration_of(harness, uuid), held(harness)) == before
+
+
+def test_a_migration_ends_whose_server_is_gone(harness: ConductorHarness) -> None:
+    """As after a restored database: nothing else would release what it holds."""
+    uuid, other = harness.active("a"), harness.active("a")
+    claimed(harness, uuid)
+    begin(harness, other)
+    with harness.db.write() as session:
+        gone = update(models.Instance).where(models.Instance.uuid == uuid)
+        session.execute(gone.values(deleted_at=datetime(2026, 11, 28)))  # noqa: DTZ001  - as all times in the tables
+    before = held(harness)
+    harness.conductor.collaborators.migrations.end_orphaned()
+    assert migration_of(harness, uuid).status == "error"
+    assert migration_of(harness, other).status == "accepted"
+    assert held(harness) == before // 2
