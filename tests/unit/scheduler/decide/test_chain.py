@@ -9,7 +9,7 @@ from minova.objects.catalogue.instance_group import AFFINITY, ANTI_AFFINITY, Ins
 from minova.objects.hosts.numa import InstanceNUMACell, InstanceNUMATopology
 from minova.objects.hosts.pci import InstancePCIRequest, PciDevicePool
 from minova.objects.requests.request_spec import Destination, PlacementFilter
-from minova.scheduler.decide.chain import Rules
+from minova.scheduler.decide.chain import ChainRun, Rules
 from minova.scheduler.decide.decision import Decision, decide
 from minova.scheduler.filters import BaseHostFilter, PerHostFilter
 from minova.scheduler.filters.affinity import ServerGroupAffinityFilter, ServerGroupAntiAffinityFilter
@@ -125,6 +125,12 @@ def test_a_host_that_was_refused_for_the_first_instance_stays_so() -> None:
     assert {lost.host: lost.reason for lost in decision.steps[-1].lost} == {
         "host2": "AskedOnce refused it for the first instance"
     }
+
+
+def test_a_run_is_of_the_first_instance_unless_another_is_named() -> None:
+    run = ChainRun(table_of(record(1), record(2)), rules(AskedOnce()))
+    assert run.candidates(spec_of()).tolist() == [True, False]
+    assert run.steps[-1].verdict.reason(1) == "AskedOnce rejected the host"
 
 
 def test_a_host_that_comes_later_is_judged_once_too() -> None:
