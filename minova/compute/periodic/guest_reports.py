@@ -101,10 +101,18 @@ class GuestReporter:
                 vcpus=domain.vcpus,
                 power_state=domain.power_state,
                 attempt=domain.attempt,
-                handed_over=domain.power_state == PowerState.PAUSED and is_handed_over(self._driver, domain.uuid),
+                handed_over=domain.power_state == PowerState.PAUSED and self._is_handed_over(domain.uuid),
             ),
             record,
         )
+
+    def _is_handed_over(self, instance_uuid: str) -> bool:
+        """Not while the host works on the guest: a look would release the disks that a move holds."""
+        try:
+            with self._builder.domains.locked_at_once(instance_uuid):
+                return is_handed_over(self._driver, instance_uuid)
+        except errors.ServiceUnavailable:
+            return False
 
     def _mark_of_disks(self, disks: LeftDisks) -> GuestMark:
         mark = GuestMark(uuid=disks.uuid, disk_gb=disks.disk_gb, attempt=disks.attempt, has_domain=False)
