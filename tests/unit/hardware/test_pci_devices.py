@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minova.hardware import pci_devices
+from minova.hardware.errors import PciDeviceRequestFailed
 from minova.hardware.pci_devices import allocated, claimed, freed, kept_for, owned_by, pools_of, reconciled
-from minova.objects.hosts.pci import PciDevice
+from minova.objects.hosts.pci import InstancePCIRequest, PciDevice
 
 PF = PciDevice(address="0000:0a:00.0", vendor_id="8086", product_id="1572", dev_type="type-PF", numa_node=0)
 VFS = tuple(
@@ -127,3 +128,23 @@ def test_whatever_happens_each_device_has_one_owner_and_blocks_its_relatives(
 
 def statuses_by_address(devices: Sequence[PciDevice]) -> list[str]:
     return [device.address for device in devices]
+
+
+def request_for(count: int, product_id: str, request_id: str) -> InstancePCIRequest:
+    return InstancePCIRequest(count=count, spec=((("product_id", product_id),),), request_id=request_id)
+
+
+def test_each_request_gets_devices_of_its_kind_that_no_other_has() -> None:
+    devices = [
+        PciDevice(address=f"0000:0{number}:00.0", vendor_id="8086", product_id=product, status="available")
+        for number, product in enumerate(["0443", "0442", "0443", "0442", "0443"])
+    ]
+    requests = [request_for(2, "0443", "first"), request_for(1, "0442", "second"), request_for(1, "0443", "third")]
+    assert pci_devices.chosen(devices, requests) == {
+        "0000:00:00.0": "first",
+        "0000:02:00.0": "first",
+        "0000:01:00.0": "second",
+        "0000:04:00.0": "third",
+    }
+    with pytest.raises(PciDeviceRequestFailed):
+        pci_devices.chosen(devices, [*requests, request_for(1, "0443", "fourth")])
