@@ -141,3 +141,17 @@ def test_traits_of_devices() -> None:
         "COMPUTE_VIOMMU_MODEL_VIRTIO",
     }
     assert traits_of_features(GuestFeatures(usb_model="none")) == set()
+
+
+@pytest.mark.parametrize(
+    ("features", "traits"),
+    [
+        ({}, set()),
+        ({"encrypted_memory": True}, {"HW_CPU_X86_AMD_SEV"}),
+        ({"stateless_firmware": True}, {"COMPUTE_SECURITY_STATELESS_FIRMWARE"}),
+        ({"packed_ring": True}, {"COMPUTE_NET_VIRTIO_PACKED"}),
+    ],
+)
+def test_a_feature_needs_hosts_with_its_trait(features: dict[str, bool], traits: set[str]) -> None:
+    plain = traits_of_features(GuestFeatures())
+    assert traits_of_features(GuestFeatures(**features)) == plain | traits  # type: ignore[arg-type]
