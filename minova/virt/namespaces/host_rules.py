@@ -60,7 +60,9 @@ class HostRules:
     def _tracked(self) -> dict[str, list[str]]:
         """Returns the bridges by their owners. A release without owners has written a list."""
         written = json.loads(self._bridges.read_text()) if self._bridges.exists() else {}
-        return {"": written} if isinstance(written, list) else written
+        if isinstance(written, list):
+            return {"": written} if written else {}
+        return written
 
     def apply(self, records: Collection[NetworkRecord]) -> None:
         """Change what differs from the rules for these networks."""
