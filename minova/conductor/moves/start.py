@@ -131,9 +131,11 @@ class StartMoves:
         """Returns where the server would go now; writes nothing. `scheduler`: a client with a short time-out. Raises BadRequest if no filter
         is asked about the requested destination, and it is down.
         """
-        if requested_move.forced and requested_move.host is not None:
-            require_up(requested_move.host, self._liveness.hosts().down)
+        down = self._liveness.down_hosts()
         with self._worker.db.read() as session:
+            if requested_move.forced and requested_move.host is not None:
+                # Another conductor may have forced it down since the last reading.
+                require_up(requested_move.host, {*down, *fenced_among(session, [requested_move.host])})
             spec = self.spec(session, instance_uuid, requested_move)
         spec = self._groups.read_into(spec, instance_uuid)
         return scheduler.preview_destinations(ctx, spec=spec, instance_uuids=(instance_uuid,))
