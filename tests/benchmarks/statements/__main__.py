@@ -3,6 +3,7 @@
 Instances on 1,000 nodes, each with a port, an address and an allocation.
 """
 
+import random
 import tempfile
 import time
 import uuid
@@ -56,10 +57,15 @@ def fill(db: Database, count: int) -> None:
                 session.execute(update(models.Inventory).where(*where).values(used=each[number] * amount))
 
 
+def uuid_of(number: int) -> str:
+    """Returns one that comes at random in the order of the instances, as each does in a real cloud."""
+    return str(uuid.UUID(int=random.Random(number).getrandbits(128)))
+
+
 def _rows(
     numbers: range, network_id: int, subnet_id: int, providers: dict[int, int]
 ) -> Iterator[tuple[Any, list[dict[str, Any]]]]:
-    uuids = {number: str(uuid.UUID(int=number + 1)) for number in numbers}
+    uuids = {number: uuid_of(number) for number in numbers}
     common = {
         "hostname": "i",
         "user_id": "u",
@@ -102,7 +108,7 @@ def _rows(
             {
                 **port,
                 "id": 1000 + number,
-                "uuid": str(uuid.UUID(int=(1 << 64) + number)),
+                "uuid": uuid_of((1 << 32) + number),
                 "project_id": f"p{number % PROJECTS}",
                 "mac_address": f"fa:16:3e:{number >> 16:02x}:{number >> 8 & 255:02x}:{number & 255:02x}",
                 "device_id": uuids[number],
