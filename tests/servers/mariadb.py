@@ -68,6 +68,8 @@ class MariaDB(PrivateServer):
             "--no-defaults",
             f"--user={own_name()}",
             f"--datadir={self._data}",
+            # Files of two servers beside each other have the same names.
+            f"--tmpdir={self._data}",
             f"--init-file={self.directory}/first.sql",
             f"--socket={self.directory}/socket",
             f"--pid-file={self.directory}/mariadbd.pid",

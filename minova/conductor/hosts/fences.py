@@ -12,11 +12,11 @@ from minova.conductor.hosts.liveness import COMPUTE
 from minova.db.hosts import services
 
 
-def fenced_among(session: Session, hosts: Collection[str]) -> frozenset[str]:
-    """Returns which of these hosts are forced down, or were removed."""
+def fenced_among(session: Session, hosts: Collection[str], *, held: bool = True) -> frozenset[str]:
+    """Returns which of these hosts are forced down, or were removed. `held` False: for a preview, which decides nothing."""
     if not hosts:
         return frozenset()
-    forced_down = services.held_fences(session, hosts, COMPUTE)
+    forced_down = services.fences(session, hosts, COMPUTE, held=held)
     return frozenset(host for host in hosts if forced_down.get(host, True))
 
 

@@ -135,7 +135,7 @@ class StartMoves:
         with self._worker.db.read() as session:
             if requested_move.forced and requested_move.host is not None:
                 # Another conductor may have forced it down since the last reading.
-                require_up(requested_move.host, {*down, *fenced_among(session, [requested_move.host])})
+                require_up(requested_move.host, {*down, *fenced_among(session, [requested_move.host], held=False)})
             spec = self.spec(session, instance_uuid, requested_move)
         spec = self._groups.read_into(spec, instance_uuid)
         return scheduler.preview_destinations(ctx, spec=spec, instance_uuids=(instance_uuid,))

@@ -34,12 +34,13 @@ def by_uuid(session: Session, uuid: str) -> Service | None:
     return session.scalar(query.execution_options(populate_existing=True))
 
 
-def held_fences(session: Session, hosts: Collection[str], binary: str) -> dict[str, bool]:
-    """Returns {host: whether it is forced down} of those that have such a service. No other transaction changes these services until this
-    one ends; any number may read them so.
+def fences(session: Session, hosts: Collection[str], binary: str, *, held: bool) -> dict[str, bool]:
+    """Returns {host: whether it is forced down} of those that have such a service.
+
+    `held`: no other transaction changes these services until this one ends; any number may read them so.
     """
     query = select(Service.host, Service.forced_down).where(Service.host.in_(sorted(hosts)), Service.binary == binary)
-    rows = session.execute(query.order_by(Service.host).with_for_update(read=True))
+    rows = session.execute(query.order_by(Service.host).with_for_update(read=True) if held else query)
     return {host: bool(forced_down) for host, forced_down in rows}
 
 

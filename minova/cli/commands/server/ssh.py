@@ -98,7 +98,7 @@ class ServerSsh(Command):
         words += [address, *parsed_args.ssh_args]
         self.exit_code = _run([*way.before, "ssh", *words])
         if self.exit_code == NOT_CONNECTED:
-            self.app.stderr.write(_hint(server, address, _host_keys(server["id"], words), parsed_args.ssh_args))
+            self.app.stderr.write(_hint(server, address, _host_keys(server["id"], words), parsed_args))
 
 
 def _port(text: str) -> int:
@@ -127,7 +127,7 @@ _RUNNING = frozenset({"ACTIVE", "RESCUE", "REBOOT", "HARD_REBOOT", "PASSWORD", "
 
 
 def _require_running(server: Json) -> None:
-    name, status = server["name"], server.get("status")
+    name, server_id, status = server["name"], server["id"], server.get("status")
     if status in _RUNNING:
         return
     todo = {
@@ -135,14 +135,14 @@ def _require_running(server: Json) -> None:
         "REBUILD": "Its disks are being made anew: wait for it with minova server show.",
         "RESIZE": "Its size is being changed: wait for it with minova server show.",
         "REVERT_RESIZE": "It gets its former size back: wait for it with minova server show.",
-        "SHUTOFF": f"Start it: minova server start {name}",
-        "PAUSED": f"Let it go on: minova server unpause {name}",
-        "SUSPENDED": f"Let it go on: minova server resume {name}",
-        "SHELVED": f"Bring it back: minova server unshelve {name}",
-        "SHELVED_OFFLOADED": f"Bring it back: minova server unshelve {name}",
+        "SHUTOFF": f"Start it: minova server start {server_id}",
+        "PAUSED": f"Let it go on: minova server unpause {server_id}",
+        "SUSPENDED": f"Let it go on: minova server resume {server_id}",
+        "SHELVED": f"Bring it back: minova server unshelve {server_id}",
+        "SHELVED_OFFLOADED": f"Bring it back: minova server unshelve {server_id}",
     }
     raise CliError(
-        f"Server {name} is {status}, and does not run. {todo.get(str(status), f'Why: minova server show {name}')}"
+        f"Server {name} is {status}, and does not run. {todo.get(str(status), f'Why: minova server show {server_id}')}"
     )
 
 
@@ -331,21 +331,34 @@ def _has_terminal() -> bool:
         return False
 
 
-def _hint(server: Json, address: str, host_keys: _HostKeys, ssh_args: Sequence[str]) -> str:
-    name = server["name"]
+def _same_command(server_id: str, parsed_args: argparse.Namespace, *ssh_options: str) -> list[str]:
+    """Returns the words of this command with more options of ssh."""
+    own = {
+        "--login": parsed_args.login,
+        "--identity": parsed_args.identity,
+        "--port": parsed_args.port,
+        "--address-type": parsed_args.address_type,
+    }
+    options = [word for option, value in own.items() if value is not None for word in (option, str(value))]
+    if parsed_args.version is not None:
+        options.append(f"-{parsed_args.version}")
+    return ["minova", "server", "ssh", server_id, *options, "--", *ssh_options, *parsed_args.ssh_args]
+
+
+def _hint(server: Json, address: str, host_keys: _HostKeys, parsed_args: argparse.Namespace) -> str:
+    """Commands have the ID: a name is a user's own text, which a shell may read in its own way, and two servers may have it."""
+    name, server_id = server["name"], server["id"]
     failed = f"minova: ssh did not log in to {address}."
     if server.get("OS-EXT-STS:power_state") in _STANDING:
         why = str((server.get("fault") or {}).get("message") or "Its guest stands still.")
-        return f"{failed} {why} Let it go on: minova server unpause {name}\n"
+        return f"{failed} {why} Let it go on: minova server unpause {server_id}\n"
     if host_keys.file is not None:
         return (
             f"{failed} If it says that the host key has changed: a rebuild gives server {name} a "
-            f"new key, and a rescue another one. Accept it by: ssh-keygen -R {server['id']} -f {host_keys.file}\n"
+            f"new key, and a rescue another one. Accept it by: ssh-keygen -R {server_id} -f {host_keys.file}\n"
         )
     if host_keys.refuses_unknown:
-        accept = shlex.join(
-            ["minova", "server", "ssh", name, "--", "-o", "StrictHostKeyChecking=accept-new", *ssh_args]
-        )
+        accept = shlex.join(_same_command(server_id, parsed_args, "-o", "StrictHostKeyChecking=accept-new"))
         failed = (
             f"{failed} The host key of server {name} is not known here yet, and ssh does not ask about it here (no terminal, "
             f"BatchMode or StrictHostKeyChecking=yes). Accept it by: {accept}\nIf ssh says that it could not connect:"
@@ -353,7 +366,7 @@ def _hint(server: Json, address: str, host_keys: _HostKeys, ssh_args: Sequence[s
     host = server.get("OS-EXT-SRV-ATTR:host")
     where = f" ({host})" if host else ""
     return (
-        f"{failed} Has the guest booted (minova server console log {name})? On a network of the "
+        f"{failed} Has the guest booted (minova server console log {server_id})? On a network of the "
         f"kind `local` only its host{where} reaches it: root there, users who may open {HELPER}, and everyone if the network is "
         "reachable (minova network set --reachable NETWORK, for administrators). On others a security group must let ssh in: "
         "minova security group rule create --protocol tcp --dst-port 22 GROUP\n"

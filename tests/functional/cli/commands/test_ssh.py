@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import socket
 import struct
@@ -198,7 +199,7 @@ def test_which_options_ssh_has_of_its_own(words: list[str], letters: str) -> Non
     assert own_options(words) == set(letters)
 
 
-@pytest.mark.parametrize(("code", "hint"), [(0, ""), (3, ""), (255, "minova server console log web")])
+@pytest.mark.parametrize(("code", "hint"), [(0, ""), (3, ""), (255, "minova server console log ")])
 def test_the_exit_code_is_that_of_the_command(
     networks: Networks, minova: Cli, home: Path, program: Path, code: int, hint: str
 ) -> None:
@@ -211,7 +212,7 @@ def test_the_exit_code_is_that_of_the_command(
 
 
 BAD: dict[str, tuple[dict[str, Any], tuple[str, ...], int, str]] = {
-    "stopped": ({"columns": STOPPED}, (), 1, "Start it: minova server start web"),
+    "stopped": ({"columns": STOPPED}, (), 1, "Start it: minova server start "),
     "rebuilt now": (
         {"columns": {"task_state": "rebuild_spawning"}},
         (),
@@ -453,11 +454,14 @@ def test_bug_unknown_host_key_looks_like_a_guest_that_has_not_booted(
     refuses: bool,
 ) -> None:
     """Without a terminal nobody can accept it."""
-    networks.add_server("vm")
+    server_id = networks.add_server("vm")
     unknown_host_key(program, setting)
     monkeypatch.setattr("minova.cli.commands.server.ssh._has_terminal", lambda: terminal)
-    error = minova("server", "ssh", "vm", "--login", "debian", "--", "uname", "-s -r").err
-    accept = "minova server ssh vm -- -o StrictHostKeyChecking=accept-new uname '-s -r'"
+    own = ("--login", "debian", "--port", "2222", "-4")
+    error = minova("server", "ssh", "vm", *own, "--", "uname", "-s -r").err
+    accept = (
+        f"minova server ssh {server_id} --login debian --port 2222 -4 -- -o StrictHostKeyChecking=accept-new uname '-s -r'"
+    )
     assert (f"Accept it by: {accept}\nIf ssh says that it could not connect: Has the guest booted" in error) == refuses
     assert ("did not log in to 10.0.0.2. Has the guest booted" in error) != refuses
 
@@ -475,8 +479,21 @@ def test_known_host_key_of_the_machine_is_no_unknown_one(
 def test_bug_guest_that_sleeps_looks_like_one_that_has_not_booted(
     networks: Networks, minova: Cli, program: Path, home: Path
 ) -> None:
-    networks.add_server("vm", {**ACTIVE, "power_state": 7})
+    server_id = networks.add_server("vm", {**ACTIVE, "power_state": 7})
     unknown_host_key(program)
     error = minova("server", "ssh", "vm", "--login", "debian").err
-    assert "Its guest stands still. Let it go on: minova server unpause vm" in error
+    assert f"Its guest stands still. Let it go on: minova server unpause {server_id}" in error
     assert "Has the guest booted" not in error
+
+
+@pytest.mark.parametrize("columns", [STOPPED, {**ACTIVE, "power_state": 7}, ACTIVE])
+def test_bug_name_of_a_server_was_a_part_of_a_command_to_copy(
+    networks: Networks, minova: Cli, program: Path, home: Path, columns: dict[str, Any]
+) -> None:
+    """Any user of the project chooses the name."""
+    networks.add_server("a;id", columns)
+    unknown_host_key(program, "batchmode yes")
+    error = minova("server", "ssh", "a;id", "--login", "debian").err
+    commands = re.findall(r"minova server \w+ .*", error)
+    assert commands
+    assert [command for command in commands if ";" in command] == []
