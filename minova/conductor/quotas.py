@@ -60,12 +60,12 @@ class Quotas(QuotasApi):
         """Can lose `race`. Raises OverQuota if not all fits."""
         quotas.take(session, project_id, amounts, quotas.configured(self._conf))
 
-    def require(self, project_id: str, amounts: Mapping[str, int]) -> None:
-        """For dry runs: writes nothing. Raises Forbidden if not all of it fits now."""
+    def overrun(self, project_id: str, amounts: Mapping[str, int]) -> OverQuota | None:
+        """For dry runs: writes nothing. Returns what `take` would raise now; None if all of it fits."""
         with self._worker.db.read() as session:
             used, limits = quotas.current_usages(session, project_id), self.limits(session, project_id)
-        if over := overruns(amounts, used, limits):
-            raise refused(OverQuota(over, used, limits))
+        over = overruns(amounts, used, limits)
+        return OverQuota(over, used, limits) if over else None
 
     def take_always(self, session: Session, project_id: str, amounts: Mapping[str, int]) -> None:
         """Same as `take`, but ignores the limits."""

@@ -3,7 +3,7 @@
 import threading
 
 from minova.malloc import return_freed_memory
-from minova.service import PeriodicTask, run_periodic
+from minova.service import PeriodicTask, start_periodic
 
 INTERVAL = 600.0
 
@@ -16,7 +16,7 @@ class FreedMemory:
 
     def start(self) -> None:
         task = PeriodicTask(name="return_freed_memory", interval=INTERVAL, work=return_freed_memory)
-        threading.Thread(target=run_periodic, args=(task, self._stopping), name=task.name, daemon=True).start()
+        start_periodic(task, self._stopping)
 
     def stop(self) -> None:
         """Does nothing: the thread ends with `stopping`."""

@@ -36,7 +36,6 @@ from minova.contracts.conductor.api.evacuation import EvacuationsApi
 from minova.contracts.conductor.computes.evacuation import EvacuationReportsApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.hosts import services
-from minova.db.models import Service
 from minova.db.servers import actions as action_rows
 from minova.db.servers import instances, migrations, request_specs, state_changes, tasks
 from minova.db.servers.actions import ActionKey
@@ -112,12 +111,11 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
         self._require_levels()
         down = self._liveness.down_hosts()
 
-        def spec_if_allowed(session: Session) -> RequestSpec:
-            locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
-            _require_allowed(session, instance_uuid, locked, request, override_lock, down)
-            return self._built(session, instances.by_uuids(session, [instance_uuid])[instance_uuid], request).spec
-
-        spec = self._groups.read_into(self._worker.run(spec_if_allowed), instance_uuid)
+        with self._worker.db.read() as session:
+            seen = instances.not_locked(session, instance_uuid)
+            _require_allowed(session, instance_uuid, seen, request, override_lock, down, held=False)
+            spec = self._built(session, instances.by_uuids(session, [instance_uuid])[instance_uuid], request).spec
+        spec = self._groups.read_into(spec, instance_uuid)
         return self._dry_runs.preview_destinations(ctx, spec=spec, instance_uuids=(instance_uuid,))
 
     def evacuation_cleaned(self, ctx: RequestContext, instance_uuid: str, host: str) -> None:
@@ -254,17 +252,31 @@ def _require_allowed(
     request: EvacuationRequest,
     override_lock: bool,
     down: Collection[str],
+    *,
+    held: bool = True,
 ) -> LockedInstance:
-    """Returns the instance. Its host stays forced down until the transaction ends. Raises NotFound, Conflict and BadRequest."""
+    """Returns the instance. Raises NotFound, Conflict and BadRequest.
+
+    `held`: what is read stays as it is until the transaction ends. False: for a preview, which decides nothing.
+    """
     if locked is None or locked.deleted:
         raise errors.NotFound(f"Instance {uuid} could not be found.")
     require_unlocked(locked, override=override_lock)
     _require_evacuable(uuid, locked.host, locked.state, request)
-    _require_still(session, locked)
+    open_moves = migrations.lock_open if held else migrations.find_open
+    for migration in open_moves(session, uuid):
+        raise errors.Conflict(
+            f"Cannot '{ACTION}' instance {uuid} while its {migration.migration_type} {migration.uuid} is in status "
+            f"{migration.status}"
+        )
     if request.force and request.host is not None:
         # No filter is asked about it.
-        require_up(request.host, {*down, *fenced_among(session, [request.host])})
-    _require_fenced(_locked_service(session, locked.host), locked.host)
+        require_up(request.host, {*down, *fenced_among(session, [request.host], held=held)})
+    host = str(locked.host)
+    if not services.fences(session, [host], COMPUTE, held=held).get(host):
+        raise errors.BadRequest(
+            f"Compute service of {host} is still in use. Force it down (forced_down) once its guests cannot run any more."
+        )
     return locked
 
 
@@ -278,26 +290,3 @@ def _require_evacuable(uuid: str, host: str | None, state: State, request: Evacu
         raise errors.Conflict(f"Cannot '{ACTION}' instance {uuid} while it is in task_state {task_state}")
     if request.host == host:
         raise errors.BadRequest("The target host can't be the same one.")
-
-
-def _require_still(session: Session, locked: LockedInstance) -> None:
-    """Raises Conflict if the server is on its way already."""
-    for migration in migrations.lock_open(session, locked.uuid):
-        raise errors.Conflict(
-            f"Cannot '{ACTION}' instance {locked.uuid} while its {migration.migration_type} {migration.uuid} is in status "
-            f"{migration.status}"
-        )
-
-
-def _locked_service(session: Session, host: str | None) -> Service | None:
-    """Returns the compute service of the host, which stays forced down until the transaction ends."""
-    service = services.find(session, str(host), COMPUTE)
-    return services.by_uuid(session, service.uuid) if service is not None else None
-
-
-def _require_fenced(service: Service | None, host: str | None) -> None:
-    """Raises BadRequest if the host was not forced down."""
-    if service is None or not service.forced_down:
-        raise errors.BadRequest(
-            f"Compute service of {host} is still in use. Force it down (forced_down) once its guests cannot run any more."
-        )

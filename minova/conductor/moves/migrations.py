@@ -71,10 +71,12 @@ class Migrations(MoveReportsApi):
             self._worker.run(partial(self._end_orphaned, seen=migration))
 
     def _end_orphaned(self, session: Session, seen: Migration) -> None:
-        instances.lock(session, [seen.instance_uuid])
+        instance = instances.lock(session, [seen.instance_uuid]).get(seen.instance_uuid)
         migration = migrations.lock(session, seen.uuid)
         if migration is None or migration.status != seen.status:
             return
+        if instance is not None and not instance.deleted:
+            return  # adopted meanwhile
         ended = replace(migration, status="error")
         migrations.write(session, ended, self._worker.at(), self._worker.now())
         claims.release(session, [ended.uuid, ended.instance_uuid], self._worker.now())

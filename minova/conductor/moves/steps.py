@@ -219,7 +219,8 @@ class MoveSteps(MovePhasesApi):
                 return None
             migrations.note_progress(session, phase.migration_uuid, progress, self._worker.at())
             self._changes.give_time(session, move)
-            if is_fenced_now(session, move.migration.dest_compute):
+            # Not held: it decides nothing but to end the copying.
+            if fenced_among(session, [str(move.migration.dest_compute)], held=False):
                 return MigrationOrder.ABORT
             return move.plan.order
 

@@ -42,7 +42,7 @@ def segments_of(request: ServerRequest) -> tuple[str, ...]:
     return tuple(sorted({nic.segment for nic in request.requested_networks if nic.segment is not None}))
 
 
-def new_ports(request: CreateServers) -> int:
+def new_ports(request: ServerRequest) -> int:
     """Returns how many new ports in minova's own networks one server of the request needs."""
     return sum(nic.port_id is None and not nic.service for nic in request.requested_networks)
 

@@ -114,7 +114,7 @@ class Servers(CreateServersApi):
 
         def ask_for_fewer(error: OverQuota) -> None:
             nonlocal creation, refusal
-            refusal = refusal or _refusal(error, request)
+            refusal = refusal or refusal_of(error, request)
             count = creation.request.max_count
             fits = count_that_fits(counted(request), error.used, error.limits, count)
             if not request.min_count <= fits < count:
@@ -126,7 +126,7 @@ class Servers(CreateServersApi):
             LOG.info("Servers were not written: %s", error.orig)
             creation = creation._replace(look=True)
 
-        over_quota = Race(OverQuota, ask_for_fewer, lambda error: refusal or _refusal(error, request))
+        over_quota = Race(OverQuota, ask_for_fewer, lambda error: refusal or refusal_of(error, request))
         written = Race(IntegrityError, look_for_answer, _exists, tries=TRIES)
         races = [*self._networks.races(request), self._quotas.race, over_quota, written]
         result = repeat_lost(lambda: self._create(creation), races)
@@ -261,7 +261,7 @@ class Servers(CreateServersApi):
         return [{"instance_uuid": uuid, "action_id": action_ids[uuid], **task} for uuid in creation.reservation.epochs]
 
 
-def counted(request: CreateServers, count: int = 1) -> dict[str, int]:
+def counted(request: ServerRequest, count: int = 1) -> dict[str, int]:
     """Returns what quotas count for `count` servers."""
     ports = new_ports(request)
     return of_servers(request.flavor, count) | ({"ports": count * ports} if ports else {})
@@ -302,7 +302,7 @@ def create_request_row(creation: ServerCreation, at: datetime) -> dict[str, Any]
     }
 
 
-def _refusal(error: OverQuota, request: CreateServers) -> errors.Forbidden:
+def refusal_of(error: OverQuota, request: ServerRequest) -> errors.Forbidden:
     spans = {}
     if request.min_count < request.max_count:
         spans["instances"] = f"{request.min_count}-{request.max_count}"

@@ -9,17 +9,18 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import msgspec
 from oslo_config import cfg
 
 from minova import errors
 from minova.concurrency.fair_shares import NoPlace, SharedPlaces
 from minova.conductor.catalogue.server_groups import Groups
 from minova.conductor.quotas import Quotas
-from minova.conductor.servers.create import spec_of
+from minova.conductor.servers.create import counted, refusal_of, spec_of
 from minova.context import RequestContext
 from minova.contracts.conductor.api.servers import DryRunsApi
 from minova.contracts.scheduler import SchedulerApi
-from minova.db.quotas import of_servers
+from minova.objects.catalogue.quota import count_that_fits
 from minova.objects.requests.capacity import Capacity
 from minova.objects.requests.diagnosis import Diagnosis, ScheduleAnswer
 from minova.objects.requests.request_spec import RequestSpec
@@ -43,7 +44,7 @@ class DryRuns(DryRunsApi):
 
     def preview_servers(self, ctx: RequestContext, request: ServerRequest) -> ScheduleAnswer:
         """See the contract."""
-        self._quotas.require(ctx.project_id, of_servers(request.flavor, request.max_count))
+        request = self._as_the_quota_allows(ctx, request)
         # UUIDs of servers that do not exist; the limits of a server group count them.
         placeholders = tuple(str(uuid.uuid4()) for _ in range(request.max_count))
         spec = self._spec(ctx, request)
@@ -66,6 +67,15 @@ class DryRuns(DryRunsApi):
         except Exception as error:  # noqa: BLE001  - the caller gets it as text or as an error
             _require_broken(error)
             return Capacity(total=0, limit=limit, error=f"Scheduling failed: {error}")
+
+    def _as_the_quota_allows(self, ctx: RequestContext, request: ServerRequest) -> ServerRequest:
+        over = self._quotas.overrun(ctx.project_id, counted(request, request.max_count))
+        if over is None:
+            return request
+        fits = count_that_fits(counted(request), over.used, over.limits, request.max_count)
+        if fits < request.min_count:
+            raise refusal_of(over, request)
+        return msgspec.structs.replace(request, max_count=fits)
 
     @contextmanager
     def _one_of_few(self, project_id: str) -> Iterator[None]:

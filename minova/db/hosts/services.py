@@ -37,7 +37,7 @@ def by_uuid(session: Session, uuid: str) -> Service | None:
 def fences(session: Session, hosts: Collection[str], binary: str, *, held: bool) -> dict[str, bool]:
     """Returns {host: whether it is forced down} of those that have such a service.
 
-    `held`: no other transaction changes these services until this one ends; any number may read them so.
+    `held`: no other transaction changes these services until this one ends. Any number may read them so, but on Galera each writes them.
     """
     query = select(Service.host, Service.forced_down).where(Service.host.in_(sorted(hosts)), Service.binary == binary)
     rows = session.execute(query.order_by(Service.host).with_for_update(read=True) if held else query)

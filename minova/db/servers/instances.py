@@ -134,12 +134,8 @@ _STATE_COLUMNS = (
     "shelved_image_id",
     "power_state",
 )
-_LOCK = (
-    select(*(_TABLE.c[name] for name in _STATE_COLUMNS))
-    .where(in_list(_TABLE.c.uuid))
-    .order_by(_TABLE.c.uuid)
-    .with_for_update()
-)
+_STATES = select(*(_TABLE.c[name] for name in _STATE_COLUMNS)).where(in_list(_TABLE.c.uuid)).order_by(_TABLE.c.uuid)
+_LOCK = _STATES.with_for_update()
 _OWN_COLUMNS = [column for column in _COLUMNS if column is not RequestSpecRow.spec]
 _LOCK_WHOLE = (
     select(*_OWN_COLUMNS, Instance.locked_by, Instance.shelved_image_id)
@@ -201,6 +197,12 @@ def lock(session: Session, uuids: Iterable[str]) -> dict[str, LockedInstance]:
         for row in session.connection().execute(_LOCK, {"some": chunk}):
             locked[row.uuid] = _locked(row)
     return locked
+
+
+def not_locked(session: Session, uuid: str) -> LockedInstance | None:
+    """As `lock`, for a preview, which decides nothing: another transaction may change the instance at once."""
+    row = session.connection().execute(_STATES, {"some": [uuid]}).one_or_none()
+    return None if row is None else _locked(row)
 
 
 class WholeRow(NamedTuple):

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Update, bindparam, exists, func, insert, or_, select, union, update
+from sqlalchemy import ColumnElement, Select, Update, bindparam, exists, func, insert, or_, select, union, update
 from sqlalchemy.orm import Session
 
 from minova.backoff import Backoff
@@ -129,8 +129,16 @@ def in_progress_of(session: Session, instance_uuids: Iterable[str]) -> dict[str,
 
 def lock_open(session: Session, instance_uuid: str) -> list[MigrationObject]:
     """Locks and returns the migrations of a locked instance that have not ended."""
-    query = select(Migration.value).where(Migration.instance_uuid == instance_uuid, _OPEN)
-    return list(session.scalars(query.order_by(Migration.id).with_for_update()))
+    return list(session.scalars(_open_of(instance_uuid).with_for_update()))
+
+
+def find_open(session: Session, instance_uuid: str) -> list[MigrationObject]:
+    """As `lock_open`, for a preview: locks nothing."""
+    return list(session.scalars(_open_of(instance_uuid)))
+
+
+def _open_of(instance_uuid: str) -> Select[Any]:
+    return select(Migration.value).where(Migration.instance_uuid == instance_uuid, _OPEN).order_by(Migration.id)
 
 
 def lock_evacuations(session: Session, instance_uuids: Iterable[str]) -> dict[str, MigrationObject]:

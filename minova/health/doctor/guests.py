@@ -13,10 +13,9 @@ from minova.placement.audit import gather
 from minova.placement.audit.judge import FindingKind
 
 AREA = "guests"
-_SLEEPS = "has put itself to sleep"
+# A guest that sleeps is no fault: its user lets it sleep.
 _STANDS = {
     PowerState.PAUSED: "stands still",
-    PowerState.SUSPENDED: _SLEEPS,
     PowerState.CRASHED: "has crashed",
     PowerState.SHUTDOWN: "is off",
 }
@@ -24,7 +23,6 @@ _RUNS = "runs though its server is stopped"
 _REASON_SHOWN = "minova server show {uuid}: its fault names the reason and the way out (docs/operators/guests.md)"
 # By problem. Those that are not here have a fault.
 _MENDS = {
-    _SLEEPS: "minova server unpause {uuid} wakes it, unless its user lets it sleep",
     "is off": "minova server reboot --hard {uuid} starts it",
     _RUNS: "minova server start {uuid} keeps it; minova server reboot --hard {uuid}, then minova server stop {uuid}, end it",
 }
@@ -64,7 +62,6 @@ def _power(patient: Patient) -> Iterator[Finding]:
                 problem=problem,
                 detail=f"on {host}",
                 mend=_MENDS.get(problem, _REASON_SHOWN).format(uuid=uuid),
-                severity=Severity.WARNING if problem == _SLEEPS else Severity.ERROR,
             )
 
 

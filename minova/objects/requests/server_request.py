@@ -33,6 +33,7 @@ class ServerRequest(msgspec.Struct, frozen=True, kw_only=True):
     flavor: Flavor
     image: Image | None = None
     needs: HostNeeds | None = None
+    min_count: int = 1
     max_count: int = 1
     availability_zone: str | None = None
     force_host: str | None = None
@@ -53,7 +54,6 @@ class CreateServers(ServerRequest, frozen=True, kw_only=True):
 
     name: str
     image: Image
-    min_count: int = 1
     request_uuid: str | None = None
     body_hash: str = ""
     metadata: dict[str, str] = {}

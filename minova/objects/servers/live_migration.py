@@ -24,6 +24,7 @@ class LiveSource(msgspec.Struct, frozen=True, kw_only=True):
     - `cpu_xml`: its CPU as the guest sees it; None: the default of QEMU.
     - `sizes`: virtual sizes of its disks in bytes, by their names in the guest.
     - `export`: the files that libvirt does not copy, such as the config drive.
+    - `with_tls`: whether its QEMU speaks TLS; None: of an earlier version, which does not say.
     """
 
     xml: Document
@@ -31,6 +32,7 @@ class LiveSource(msgspec.Struct, frozen=True, kw_only=True):
     cpu_xml: Document | None
     sizes: Annotated[dict[Line, Serial], Meta(max_length=256)]
     export: DiskExport
+    with_tls: bool | None = None
 
 
 class LiveDestination(msgspec.Struct, frozen=True, kw_only=True):

@@ -191,6 +191,10 @@ def test_bug_dry_run_said_yes_to_what_a_quota_refuses(stocked: Cli, cluster: Clu
             assert [(refusal.code, "Quota exceeded for cores" in refusal.err) for refusal in refusals] == [
                 (1, True)
             ] * 2
+        succeed(stocked("quota", "set", "admin", "--cores", str(used["cores"] + 2)))
+        some = succeed(stocked(*create, "--min", "1", "--max", "3", "--dry-run")).out
+        assert some.startswith("All 2 would fit")
+        assert "Quota exceeded for cores" in stocked(*create, "--min", "3", "--max", "3", "--dry-run").err
     finally:
         succeed(stocked("quota", "delete", "admin"))
         succeed(stocked("server", "delete", "limited", "--wait"))

@@ -41,7 +41,8 @@ def dry_run(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
     return {
         "dry_run": {
             "fits": bool(answer.selections),
-            "count": request.max_count,
+            # Fewer than requested where the quota has no room for all.
+            "count": len(answer.selections) or request.max_count,
             "reason": reason,
             "diagnosis": diagnosis,
         }

@@ -32,7 +32,6 @@ from minova.objects.actions.moves import CONFIRM_RESIZE, LIVE_MIGRATE, MIGRATE, 
 from minova.objects.actions.table import BY_KIND
 from minova.objects.catalogue import disk_config
 from minova.objects.requests.diagnosis import ScheduleAnswer
-from minova.objects.servers.instance import Instance
 from minova.objects.servers.migration import Hold, MigrationType
 from minova.objects.servers.moves import MoveMessage
 from minova.objects.servers.states import PowerState
@@ -65,18 +64,18 @@ class _BegunWithRecord(ActionKind):
         locked = locked_instance(session, request.instance_uuid)
         if action_rows.already_begun(session, [request.begun]):
             return None
-        locked = _require_idle(session, require_allowed(locked, request), request)
+        locked = require_allowed(locked, request)
+        _require_no_task(request, is_busy=bool(tasks.lock(session, [locked.uuid])))
         action_id = action_rows.begin(session, [request.record(self._worker.at())])[locked.uuid]
         return write(session, locked, action_id)
 
 
-def _require_idle(session: Session, locked: LockedInstance, request: ActionRequest) -> LockedInstance:
-    """Returns the instance. Raises Conflict if it has a task, whatever its task state is."""
-    if tasks.lock(session, [locked.uuid]):
+def _require_no_task(request: ActionRequest, *, is_busy: bool) -> None:
+    """Raises Conflict if the instance has a task, whatever its task state is."""
+    if is_busy:
         raise errors.Conflict(
-            f"Cannot '{request.action.name}' instance {locked.uuid} while another task is in progress"
+            f"Cannot '{request.action.name}' instance {request.instance_uuid} while another task is in progress"
         )
-    return locked
 
 
 class Move(_BegunWithRecord):
@@ -236,14 +235,15 @@ class MovePreviews(MovePreviewsApi):
         self._require_levels(request.action)
         requested_move = wanted_of(request.action, move_request)
 
-        def allowed(session: Session) -> Instance:
-            locked = require_allowed(locked_instance(session, instance_uuid), request)
-            _require_idle(session, locked, request)
-            return instances.by_uuids(session, [locked.uuid], networks=False)[locked.uuid]
-
-        instance = self._worker.run(allowed)
-        more = quotas.more_than(requested_move.flavor or instance.flavor, instance.flavor)
-        self._quotas.require(instance.project_id, more)
+        with self._worker.db.read() as session:
+            require_allowed(instances.not_locked(session, instance_uuid), request)
+            _require_no_task(request, is_busy=tasks.kind_of(session, instance_uuid) is not None)
+            instance = instances.by_uuids(session, [instance_uuid], networks=False)[instance_uuid]
+        over = self._quotas.overrun(
+            instance.project_id, quotas.more_than(requested_move.flavor or instance.flavor, instance.flavor)
+        )
+        if over is not None:
+            raise refused(over)
         return self._moves.preview(ctx, instance_uuid, requested_move, self._scheduler)
 
 

@@ -53,10 +53,11 @@ class CreateServersApi(Protocol):
 
 @BY_API
 class DryRunsApi(Protocol):
-    @call(since="1.4", fields=_PLACE, in_safe_mode=True)
+    @call(since="1.4", fields={**_PLACE, "request.min_count": "1.9"}, in_safe_mode=True)
     def preview_servers(self, ctx: RequestContext, *, request: ServerRequest) -> ScheduleAnswer:
         """Returns where the servers would be placed now, and why; writes nothing. A request that fits nowhere gets an
-        answer, too. Raises Forbidden if not all of `max_count` fit into the quota.
+        answer, too. If the quota has less room than for `max_count`, it is about as many as a creation would make. Raises Forbidden if
+        not even `min_count` fit.
         """
         ...
 

@@ -43,6 +43,7 @@ from minova.virt.namespaces.host_routes import PROC_NET
 
 LOG = logging.getLogger(__name__)
 # Seconds between two looks at a guest that is about to come, and for which an ended migration is waited for.
+_TLS_DIFFERS = "Source and destination differ in [libvirt] live_migration_with_native_tls, or in certificates of QEMU in /etc/pki/qemu"
 _LOOKS, _SETTLES = 0.02, 60.0
 _MIGRATABLE = libvirt.VIR_DOMAIN_XML_MIGRATABLE | libvirt.VIR_DOMAIN_XML_SECURE
 
@@ -79,9 +80,18 @@ class LibvirtMigration(ColdMigration):
             sizes = {Path(path).name: domain.blockInfo(target)[0] for path, target in targets_of(xml).items()}
         files, images = self._moving.files_beside(instance), self._moving.image_files(instance)
         export, _ = self._serve(instance, migration_uuid, key, files, images, xml)
-        return LiveSource(xml=xml, inactive_xml=inactive, cpu_xml=cpu_of(xml), sizes=sizes, export=export)
+        return LiveSource(
+            xml=xml,
+            inactive_xml=inactive,
+            cpu_xml=cpu_of(xml),
+            sizes=sizes,
+            export=export,
+            with_tls=self._live.with_tls,
+        )
 
     def check_live(self, instance: Instance, source: LiveSource, *, block: bool | None) -> None:
+        if source.with_tls is not None and source.with_tls is not self._live.with_tls:
+            raise errors.HardwareNotOffered(_TLS_DIFFERS)
         # Raises if this host cannot define the guest.
         self._xml_of(instance, instance.node or "", instance.attempt, self._disks.plan(instance))
         shared = self._moving.shares(instance.uuid, source.export)
@@ -160,9 +170,7 @@ class LibvirtMigration(ColdMigration):
         self, instance: Instance, destination: LiveDestination, progress: Callable[[LiveProgress], None]
     ) -> LiveOutcome:
         if self._live.with_tls is not (destination.tls_name is not None):
-            raise errors.HypervisorError(
-                "Source and destination differ in [libvirt] live_migration_with_native_tls, or in certificates of QEMU in /etc/pki/qemu"
-            )
+            raise errors.HypervisorError(_TLS_DIFFERS)
         size = instance.flavor.memory_mb << 20
         if destination.copied:
             size += instance.flavor.disk_gb << 30

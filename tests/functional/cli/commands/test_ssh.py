@@ -459,9 +459,7 @@ def test_bug_unknown_host_key_looks_like_a_guest_that_has_not_booted(
     monkeypatch.setattr("minova.cli.commands.server.ssh._has_terminal", lambda: terminal)
     own = ("--login", "debian", "--port", "2222", "-4")
     error = minova("server", "ssh", "vm", *own, "--", "uname", "-s -r").err
-    accept = (
-        f"minova server ssh {server_id} --login debian --port 2222 -4 -- -o StrictHostKeyChecking=accept-new uname '-s -r'"
-    )
+    accept = f"minova server ssh {server_id} --login debian --port 2222 -4 -- -o StrictHostKeyChecking=accept-new uname '-s -r'"
     assert (f"Accept it by: {accept}\nIf ssh says that it could not connect: Has the guest booted" in error) == refuses
     assert ("did not log in to 10.0.0.2. Has the guest booted" in error) != refuses
 

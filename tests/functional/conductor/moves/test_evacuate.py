@@ -60,6 +60,17 @@ def test_a_locked_server_needs_the_override(harness: ConductorHarness) -> None:
         preview(harness, uuid, override_lock=True)
 
 
+def test_bug_preview_waited_for_other_changes_of_the_server(harness: ConductorHarness) -> None:
+    """It decides nothing, so it holds nothing."""
+    uuid = harness.active("a")
+    fence(harness, "a")
+    with harness.db.write() as session:
+        session.execute(update(models.Instance).where(models.Instance.uuid == uuid).values(display_name="changing"))
+        session.execute(update(models.Service).where(models.Service.host == "a").values(disabled_reason="changing"))
+        session.flush()
+        preview(harness, uuid)
+
+
 def test_a_paused_server_stays(harness: ConductorHarness) -> None:
     uuid = harness.active("a")
     harness.acted(uuid, "pause")

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from minova.errors import HardwareNotOffered, StaleAttempt
@@ -135,3 +136,10 @@ def test_a_guest_on_shared_disks_arrives_paused_if_no_lock_of_its_qemu_is_seen(
     assert (destination.mode, destination.unlocked) == (mode, unlocked)
     assert destination.pauses is (mode is LiveMode.BLOCK or unlocked)
     assert asked == ([["disk"]] if shared else [])
+
+
+def test_a_source_with_tls_needs_a_destination_with_tls(tmp_path: Path) -> None:
+    """Before anything is prepared, so that another destination is tried."""
+    driver = Two(tmp_path, lambda *_: None, lambda: None)
+    with pytest.raises(HardwareNotOffered, match="certificates of QEMU"):
+        driver.check_live(INSTANCE, msgspec.structs.replace(SOURCE, with_tls=True), block=None)
