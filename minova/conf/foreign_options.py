@@ -72,7 +72,10 @@ def read(path: Path) -> dict[str, dict[str, list[str]]]:
     sections: dict[str, dict[str, list[str]]] = {}
     try:
         cfg.ConfigParser(str(path), sections).parse()
-    except (cfg.ParseError, OSError, UnicodeDecodeError) as error:
+    except cfg.ParseError as error:
+        # Without the line itself, which may be a part of a password.
+        raise errors.InvalidConfiguration(f"{path}: line {error.lineno}: {error.msg}") from None
+    except (OSError, UnicodeDecodeError) as error:
         raise errors.InvalidConfiguration(f"{path}: {error}") from None
     return sections
 

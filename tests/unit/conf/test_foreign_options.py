@@ -392,7 +392,7 @@ def test_bug_service_without_arguments_failed_with_a_traceback(tmp_path: Path, m
     """So units start services: the files that cannot be read were looked for in an empty command line."""
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "minova-metadata.conf").write_text("no option\n")
-    with pytest.raises(errors.InvalidConfiguration, match=f"{tmp_path}/minova-metadata.conf.*assignment: 'no option'"):
+    with pytest.raises(errors.InvalidConfiguration, match=f"{tmp_path}/minova-metadata.conf.*assignment"):
         configuration.load([], "minova-metadata")
 
 
@@ -402,3 +402,11 @@ def test_bug_wsgi_application_ignored_options_that_protect(tmp_path: Path, monke
     monkeypatch.setenv("MINOVA_CONF", str(file))
     with pytest.raises(errors.InvalidConfiguration, match=r"\[wsgi\] ssl_ca_file = /etc/ca.pem"):
         placement_api.application()
+
+
+def test_bug_malformed_line_was_shown_although_it_may_be_a_password(tmp_path: Path) -> None:
+    file = tmp_path / "minova.conf"
+    file.write_text("[DEFAULT]\ntransport_url = rabbit://minova:\ns3cret@broker\n")
+    with pytest.raises(errors.InvalidConfiguration) as caught:
+        foreign_options.read(file)
+    assert str(caught.value) == f"{file}: line 3: No ':' or '=' found in assignment"
