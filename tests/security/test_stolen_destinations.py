@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import libvirt
 import msgspec
 import pytest
 
@@ -39,6 +40,9 @@ class Source:
 
     def XMLDesc(self, _: int = 0) -> str:  # noqa: N802
         return DOMAIN
+
+    def state(self) -> tuple[int, int]:
+        return libvirt.VIR_DOMAIN_RUNNING, 0
 
     def migrateToURI3(self, uri: str, *_: object) -> None:  # noqa: N802
         self.uri = uri
