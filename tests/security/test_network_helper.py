@@ -109,6 +109,7 @@ def test_members_of_the_group_connect_to_guests(helper: Path) -> None:
         ({"address": "169.254.169.254"}, "no address of a guest"),
         ({"address": "guest"}, "guest"),
         ({"network_id": "../../x"}, "no id of a network"),
+        ({"network_id": f"{NETWORK}@4026531840"}, "no id of a network"),
         ({"network_id": str(uuid.uuid4())}, "not on this host"),
         ({"port": 70000}, "port"),
     ],

@@ -15,6 +15,7 @@ import libvirt
 from minova.objects.network.vif import network_name
 from minova.virt.namespaces.kernel import NAMED
 from minova.virt.namespaces.namespaces import RUN, NetworkNamespaces
+from minova.virt.namespaces.network import is_network_id
 
 PREFIX = "host-"
 _GONE = (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_NO_NETWORK, libvirt.VIR_ERR_OPERATION_INVALID)
@@ -69,8 +70,9 @@ def remove_networks_of(uri: str) -> None:
                 # A libvirtd that has just been started removes what has ended since it was killed.
                 if error.get_error_code() not in _GONE:
                     raise
-            if isinstance(left_object, libvirt.virNetwork):
-                own.remove(left_object.name().removeprefix(network_name("")))
+            network_id = left_object.name().removeprefix(network_name(""))
+            if isinstance(left_object, libvirt.virNetwork) and is_network_id(network_id):
+                own.remove(network_id)
     own.remove_all()
 
 

@@ -26,6 +26,7 @@ import msgspec
 
 from minova.errors import HypervisorError
 from minova.objects.guests.guest_metadata import ADDRESS, PORT
+from minova.objects.network.vif import bridge_name, network_name
 from minova.virt.namespaces import dnsmasq, interfaces, rules
 from minova.virt.namespaces.host_rules import HostRules
 from minova.virt.namespaces.kernel import NAMED, OWN, run, within
@@ -35,11 +36,13 @@ from minova.virt.namespaces.network import (
     GuestInterface,
     LocalNetwork,
     NetworkRecord,
+    is_network_id,
     namespace_name,
     require_host,
     require_interface,
     require_mac,
     require_network,
+    require_network_id,
 )
 from minova.virt.namespaces.protocol_sets import make_sets
 from minova.virt.namespaces.records import make_folder, read_record, write_files, write_record
@@ -90,13 +93,15 @@ class NetworkNamespaces:
         with suppress(FileNotFoundError):
             for folder in sorted(self._networks.iterdir()):
                 record = read_record(folder)
-                if record is not None and folder == self._folder(record.network.network_id):
+                if record is None or not is_network_id(record.network.network_id):
+                    continue
+                if folder == self._folder(record.network.network_id):
                     records[record.network.network_id] = record
         return records
 
     def ensure(self, network: LocalNetwork, mac: str = "") -> None:
         """Make the network, or what is missing of it, and change what differs. Its bridge must exist. `mac`: of the
-        gateway of a network that is new here. Raises ValueError if it is another owner's.
+        gateway of a network that is new here. Raises ValueError if it, or a name of its interfaces, is another owner's.
         """
         require_network(network)
         if mac:
@@ -124,7 +129,9 @@ class NetworkNamespaces:
             self._serve(record, restart=is_new)
 
     def enter(self, network_id: str, host: GuestInterface) -> None:
-        """Give an interface its address and its name, in place of those that it had. Idempotent."""
+        """Give an interface its address and its name, in place of those that it had. Idempotent. Raises ValueError if it is on
+        another network.
+        """
         require_host(host)
         with self._locked():
             record = self._own_record(network_id)
@@ -136,6 +143,7 @@ class NetworkNamespaces:
                     # address while the old one has the lease.
                     self._restart(record)
                 return
+            self._require_on(record.network, host)
             others = [
                 each for each in record.hosts if each.mac != host.mac and not {*each.addresses} & {*host.addresses}
             ]
@@ -235,11 +243,30 @@ class NetworkNamespaces:
         if name not in self._bridges():
             raise ValueError(f"{name} is no bridge of [networks] bridge_mappings in the configuration of this host")
 
+    def _require_on(self, network: LocalNetwork, host: GuestInterface) -> None:
+        """Raises ValueError if the interface is on another network: some rules of bridges hold for a device, whichever
+        network names it.
+        """
+        for other in self.all_records().values():
+            if other.network.network_id == network.network_id:
+                continue
+            taken = {each.tap for each in other.hosts if each.tap}
+            if other.network.bridge == network.bridge:
+                taken |= {each.mac for each in other.hosts}
+            if taken & {host.tap, host.mac}:
+                raise ValueError(f"interface {host.mac} ({host.tap or 'no device'}) is on another network of this host")
+        # Not each guest is in a record: its network may give it no addresses.
+        bridge = within(self._host, interfaces.masters).get(host.tap, "") if host.tap else ""
+        if bridge not in ("", network.bridge):
+            raise ValueError(f"interface {host.mac} ({host.tap}) is on bridge {bridge}, not on {network.bridge}")
+
     @property
     def _networks(self) -> Path:
         return self._run / "networks"
 
     def _name(self, network_id: str) -> str:
+        """Raises ValueError for what is no ID of a network: all names here are made of this one."""
+        require_network_id(network_id)
         return namespace_name(network_id, self._suffix)
 
     def _namespace(self, network_id: str) -> Path:
@@ -248,8 +275,6 @@ class NetworkNamespaces:
         return NAMED / self._name(network_id)
 
     def _folder(self, network_id: str) -> Path:
-        if "/" in network_id:
-            raise ValueError(f"{network_id!r} is no id of a network")
         return self._networks / self._name(network_id)
 
     def _own_record(self, network_id: str) -> NetworkRecord | None:
@@ -260,6 +285,14 @@ class NetworkNamespaces:
         """Returns the owner of the network if it is another one; "": it is not."""
         record = read_record(self._folder(network_id))
         return "" if record is None or record.owner == self._owner else record.owner
+
+    def _has_namesake(self, network_id: str) -> bool:
+        """Whether interfaces of another network here have the names of those of this one, which contain only the first
+        digits of its ID. The other's folder shows that, also if its record cannot be read.
+        """
+        own, prefix = self._name(network_id), network_name("")
+        others = {folder.name for folder in self._networks.iterdir()} - {own}
+        return any(bridge_name(each.removeprefix(prefix)) == bridge_name(network_id) for each in others)
 
     def _refusal(self, network_id: str) -> str:
         return f"network {network_id} is on this host for the guests of libvirt at {self._other_owner(network_id)}"
@@ -283,6 +316,10 @@ class NetworkNamespaces:
     def _record(self, network: LocalNetwork, mac: str) -> NetworkRecord:
         if self._other_owner(network.network_id):
             raise ValueError(self._refusal(network.network_id))
+        if self._has_namesake(network.network_id):
+            raise ValueError(
+                f"another network of this host has interfaces with the names of those of network {network.network_id}"
+            )
         old = read_record(self._folder(network.network_id))
         if old is not None:
             return msgspec.structs.replace(old, network=network, owner=self._owner)
@@ -354,8 +391,9 @@ class NetworkNamespaces:
     def _remove(self, network_id: str) -> None:
         name, folder = self._name(network_id), self._folder(network_id)
         network = LocalNetwork(network_id=network_id)
-        # Before the namespace: the kernel removes them with it, but later.
-        within(self._host, lambda: interfaces.remove_pairs(network))
+        if not self._has_namesake(network_id):
+            # Before the namespace: the kernel removes them with it, but later.
+            within(self._host, lambda: interfaces.remove_pairs(network))
         dnsmasq.stop(folder)
         if (NAMED / name).exists():
             LOG.info("Removing the namespace of network %s", name)

@@ -266,8 +266,7 @@ def require_network(network: LocalNetwork) -> None:
     """Raises ValueError if a value could mean anything else than a network: the values become configuration and
     arguments of programs that run with rights.
     """
-    if str(uuid.UUID(network.network_id)) != network.network_id:
-        raise ValueError(f"{network.network_id!r} is no id of a network")
+    require_network_id(network.network_id)
     if not 68 <= network.mtu <= 65535:
         raise ValueError(f"a network has no MTU of {network.mtu}")
     if len(network.subnets) > MAX_SUBNETS:
@@ -298,6 +297,22 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     if str(address) != text or "%" in text:
         raise ValueError(f"{text!r} is no address")
     return address
+
+
+def require_network_id(text: str) -> None:
+    """Raises ValueError as `require_network`."""
+    if not is_network_id(text):
+        raise ValueError(f"{text!r} is no id of a network")
+
+
+def is_network_id(text: str) -> bool:
+    """Whether it is a UUID in its usual form. Names of namespaces and folders are made of it: with a suffix it would name those
+    of another host of the machine.
+    """
+    try:
+        return str(uuid.UUID(text)) == text
+    except ValueError:
+        return False
 
 
 def require_host(host: GuestInterface) -> None:

@@ -163,10 +163,10 @@ def of_bridges(records: Iterable[NetworkRecord]) -> str:
         network, taps = record.network, record.taps
         if network.has_dhcp4:
             four += taps
-            clients += map(_client, record.hosts)
+            clients += (_client(network.port, host) for host in record.hosts)
         if network.six:
             six += taps
-            clients6 += map(_client6, record.hosts)
+            clients6 += (_client6(network.port, host) for host in record.hosts)
         askers += _askers(record)
         if network.over:
             hidden.append(network.port)
@@ -215,27 +215,28 @@ def _askers(record: NetworkRecord) -> Iterator[str]:
     if record.network.metadata:
         for host in record.hosts:
             if host.tap:
-                yield f'iifname "{host.tap}" ether saddr != {host.mac} drop'
+                yield f'oifname "{record.network.port}" iifname "{host.tap}" ether saddr != {host.mac} drop'
 
 
-def _client(host: GuestInterface) -> str:
-    """Returns what lets a message of DHCP pass if its client (`chaddr`) is the interface that has sent it. A fragment that
-    is too short to have a client does not pass.
+def _client(port: str, host: GuestInterface) -> str:
+    """Returns what lets a message of DHCP pass to the port of its network's namespace if its client (`chaddr`) is the
+    interface that has sent it. A fragment that is too short to have a client does not pass.
     """
-    return f"{_sender(host)}@th,288,48 0x{host.mac.replace(':', '')} return"
+    return f"{_sender(port, host)}@th,288,48 0x{host.mac.replace(':', '')} return"
 
 
-def _client6(host: GuestInterface) -> str:
-    """Returns what lets a message of DHCPv6 pass if it is a request of the interface that has sent it: the server finds
-    the MAC address of a client by its link-local address. A release and a decline end the lease of the identifier that
-    they name, which may be another guest's; without them leases end by themselves. A relay names any client.
+def _client6(port: str, host: GuestInterface) -> str:
+    """Returns what lets a message of DHCPv6 pass to that port if it is a request of the interface that has sent it: the
+    server finds the MAC address of a client by its link-local address. A release and a decline end the lease of the
+    identifier that they name, which may be another guest's; without them leases end by themselves. A relay names any client.
     """
     types = "{ 1, 3, 4, 5, 6, 11 }"  # solicit, request, confirm, renew, rebind, information-request
-    return f"{_sender(host)}ip6 saddr {link_local(host.mac)} @th,64,8 {types} return"
+    return f"{_sender(port, host)}ip6 saddr {link_local(host.mac)} @th,64,8 {types} return"
 
 
-def _sender(host: GuestInterface) -> str:
-    return f'iifname "{host.tap}" ' if host.tap else ""  # earlier releases did not note the device
+def _sender(port: str, host: GuestInterface) -> str:
+    device = f'iifname "{host.tap}" ' if host.tap else ""  # earlier releases did not note the device
+    return f'oifname "{port}" {device}'
 
 
 def _around(port: str, taps: Sequence[str]) -> Iterator[str]:

@@ -185,6 +185,83 @@ def test_networks_of_a_libvirtd_that_is_gone_are_removed_on_demand(machine: Mach
     assert (ours.namespaces(), ours.broken(), machine.zones()) == (before, {}, {BRIDGE, INNER.bridge})
 
 
+def same_names(network_id: str) -> str:
+    """Another ID, with the same first digits, of which the names of interfaces are made."""
+    return network_id[:-1] + ("0" if network_id[-1] != "0" else "1")
+
+
+def test_bug_id_with_the_same_first_digits_takes_interfaces_of_another_minova(machine: Machine) -> None:
+    """Only the whole ID was compared with those of other owners."""
+    ours, demo = machine.of(OURS), machine.of(DEMO)
+    for network in (LAN, INNER):
+        ours.ensure(network)
+    before = ours.records(), ours.namespaces()
+    for network in (LAN, INNER):
+        twin = msgspec.structs.replace(network, network_id=same_names(network.network_id), over=OTHER_BRIDGE)
+        for wanted in (twin, msgspec.structs.replace(twin, subnets=())):
+            with pytest.raises(ValueError, match="interfaces with the names of those"):
+                demo.ensure(wanted)
+        demo.remove(twin.network_id)
+        assert ours.broken() == {}
+    assert (ours.records(), ours.namespaces(), demo.all_records()) == (*before, ours.records())
+
+
+def test_bug_interfaces_of_a_record_that_cannot_be_read_are_removed_for_another_network(machine: Machine) -> None:
+    ours = machine.of(OURS)
+    ours.ensure(LAN)
+    file = machine.run / "networks" / f"{network_name(LAN.network_id)}@{machine.host.name}" / "network.json"
+    written = file.read_text()
+    file.write_text("of a later release")
+    machine.of(DEMO).remove(same_names(LAN.network_id))
+    file.write_text(written)
+    assert ours.broken() == {}
+    # The network itself is removed also without its record.
+    file.unlink()
+    ours.remove(LAN.network_id)
+    assert LAN.port not in machine.host.run("ip", "link", "show")
+
+
+def test_bug_network_of_a_host_in_a_namespace_is_removed_by_an_id_with_its_suffix(machine: Machine) -> None:
+    ours = machine.of(OURS)
+    ours.ensure(LAN)
+    # The folder and the names of a host in the machine's own network namespace.
+    other = NetworkNamespaces(machine.run / "own", machine.host.path, owner=DEMO)
+    with pytest.raises(ValueError, match="is no id of a network"):
+        other.remove(f"{LAN.network_id}@{machine.host.name}")
+    assert ours.broken() == {}
+
+
+def test_bug_interface_of_a_guest_of_another_minova_is_entered(machine: Machine) -> None:
+    """The rules of bridges then dropped the guest's requests for DHCP and metadata: they are for a device, whichever network names it."""
+    ours, demo = machine.of(OURS), machine.of(DEMO)
+    guest = msgspec.structs.replace(GUEST, tap="tap0123abcd-01")
+    beside, apart = (
+        msgspec.structs.replace(LAN, network_id=str(uuid.uuid4()), over=bridge) for bridge in (BRIDGE, OTHER_BRIDGE)
+    )
+    ours.ensure(LAN)
+    ours.enter(LAN.network_id, guest)
+    ours.ensure(INNER)
+    without_record = machine.host.guest(INNER.network_id, "fa:16:3e:00:00:03")  # DHCP gives it no address
+    for network in (beside, apart):
+        demo.ensure(network)
+    rules = machine.host.run("nft", "list", "table", "bridge", "minova")
+    new_mac, new_tap = "fa:16:3e:00:00:02", "tap0123abcd-02"
+    for network, mac, tap, reason in (
+        (beside, new_mac, guest.tap, "on another network"),
+        (apart, new_mac, guest.tap, "on another network"),
+        (beside, guest.mac, new_tap, "on another network"),
+        (beside, guest.mac, "", "on another network"),
+        (apart, new_mac, without_record.tap, f"on bridge {INNER.bridge}"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            demo.enter(network.network_id, GuestInterface(mac=mac, address="192.0.2.60", tap=tap))
+    assert machine.host.run("nft", "list", "table", "bridge", "minova") == rules
+    # Two clouds may give the same MAC address.
+    demo.enter(apart.network_id, GuestInterface(mac=guest.mac, address="192.0.2.60", tap=new_tap))
+    ours.enter(LAN.network_id, msgspec.structs.replace(guest, address="192.0.2.51"))
+    assert (len(demo.records()[apart.network_id].hosts), len(ours.records()[LAN.network_id].hosts)) == (1, 1)
+
+
 def test_helper_lets_no_process_without_rights_touch_networks_of_another_owner(machine: Machine) -> None:
     """Such as those of a minova that runs as root. The helper's owner is that of its own configuration."""
     ours, path = machine.of(OURS), machine.run / "socket" / "network.sock"
