@@ -89,6 +89,15 @@ def owner_of(files: Sequence[str]) -> str:
         raise errors.HypervisorError(f"the libvirtd of this host is not known: {error}") from error
 
 
+def _remove_all(namespaces: NetworkNamespaces, owner: str) -> None:
+    """Raises HypervisorError if nothing is there for this owner."""
+    owners = namespaces.owners()
+    if owner not in owners:
+        present = ", ".join(map(repr, sorted(owners))) or "none"
+        raise errors.HypervisorError(f"in {namespaces.run_folder} no network is of {owner!r}; owners there: {present}")
+    namespaces.remove_all()
+
+
 def _read(files: Sequence[str]) -> cfg.ConfigOpts:
     conf = cfg.ConfigOpts()
     for module in (networks, libvirt):
@@ -109,7 +118,7 @@ def main() -> NoReturn:
         else:
             namespaces = NetworkNamespaces(options.run_dir, bridges=bridges, owner=owner)
         if options.remove_networks_of is not None:
-            namespaces.remove_all()
+            _remove_all(namespaces, owner)
             sys.exit()
         uid = int(options.user) if options.user.isdigit() else pwd.getpwnam(options.user).pw_uid
         gid = grp.getgrnam(options.group).gr_gid if options.group else None

@@ -57,6 +57,9 @@ class HostRules:
         if wanted != present:
             write_files(self._bridges.parent, {self._bridges.name: json.dumps(wanted)})
 
+    def owners(self) -> set[str]:
+        return {*self._tracked()}
+
     def _tracked(self) -> dict[str, list[str]]:
         """Returns the bridges by their owners. A release without owners has written a list."""
         written = json.loads(self._bridges.read_text()) if self._bridges.exists() else {}

@@ -99,6 +99,14 @@ class NetworkNamespaces:
                     records[record.network.network_id] = record
         return records
 
+    @property
+    def run_folder(self) -> Path:
+        return self._run
+
+    def owners(self) -> set[str]:
+        """Returns the owners of what is here."""
+        return {record.owner for record in self.all_records().values()} | self._host_rules.owners()
+
     def ensure(self, network: LocalNetwork, mac: str = "") -> None:
         """Make the network, or what is missing of it, and change what differs. Its bridge must exist. `mac`: of the
         gateway of a network that is new here. Raises ValueError if it, or a name of its interfaces, is another owner's.
