@@ -16,9 +16,11 @@ from minova.conductor.moves.start import StartMoves
 from minova.context import RequestContext
 from minova.db.models import Task
 from minova.objects.actions.moves import MoveRequest
+from minova.objects.servers.migration import Hold
 from minova.objects.servers.states import PowerState
 from tests.faults.cloud import LARGER, Cloud
 from tests.faults.mover import Mover
+from tests.faults.restores import remove_held_copies
 from tests.faults.test_bug_moves import phase
 from tests.faults.test_crash_table import STABLE_WITHIN, state_of, wait_until
 from tests.faults.test_evacuation import dead_host, evacuate, finished, force, host_of, migrations, power_cut
@@ -219,6 +221,31 @@ def test_a_guest_that_runs_on_a_host_that_is_forced_down_is_not_started_elsewher
     mover.wait(seconds=120.0)
     assert mover.state == ("active", None, there)
     assert mover.domains() == {there: PowerState.RUNNING}
+    mover.require_sound()
+
+
+def test_bug_forced_down_destination_that_says_that_the_guest_runs_there_halted_the_source_s(mover: Mover) -> None:
+    """The source runs it, so that nothing is started. A destination that tells the truth pauses its copy, which is held."""
+    there = mover.other
+
+    def fail() -> None:
+        mover.cloud.drivers[there].turn(mover.uuid, PowerState.RUNNING)
+        force(mover.cloud, there, down=True)
+        raise errors.HypervisorError("the reply was lost")
+
+    mover.cloud.drivers[mover.source].between_rounds = fail
+    mover.ask("live_migrate")
+    mover.wait(seconds=120.0)
+    assert mover.state == ("active", None, mover.source)
+    assert mover.domains()[mover.source] is PowerState.RUNNING
+    assert (mover.migration().status, mover.migration().hold) == ("error", Hold.LAST)
+    force(mover.cloud, there, down=False)
+    mover.world.run(90.0)
+    assert mover.domains() == {mover.source: PowerState.RUNNING, there: PowerState.PAUSED}
+    mover.cloud.drivers[there].turn(mover.uuid, PowerState.SHUTDOWN)
+    remove_held_copies(mover.cloud)
+    mover.wait(lambda: mover.migration().cleanup_host is None, 90.0)
+    require_as_before(mover)
     mover.require_sound()
 
 

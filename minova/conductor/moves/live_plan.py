@@ -24,6 +24,7 @@ from minova.objects.servers.failures import Failure
 from minova.objects.servers.live_migration import GuestReport, GuestSide, LiveMode
 from minova.objects.servers.migration import Migration
 from minova.objects.servers.moves import MovePhase
+from minova.objects.servers.states import VmState
 
 replace = msgspec.structs.replace
 _NEXT: Mapping[MovePhase, MovePhase | MoveEnd] = {
@@ -187,6 +188,20 @@ def after_look(plan: MovePlan, migration: Migration, there: Side) -> MovePhase |
             return MoveEnd.FAILED if plan.guest is None else MoveEnd.LOST
 
 
+def denies_fence(plan: MovePlan, migration: Migration, there: GuestReport | None) -> bool:
+    """Whether this report of a destination that is forced down counts, and not the fence: its guest runs there, and another one that is
+    started at the source would be the second one. The move waits until the host is off, so that it says nothing.
+
+    A source that has the guest as it was before starts none by the fence. So what a stolen host says does not halt it. On shared disks it
+    does: two guests may have written them.
+    """
+    if there is None or there.side not in _RUNS_THERE:
+        return False
+    before = GuestSide.PAUSED if migration.old_vm_state is VmState.PAUSED else GuestSide.RUNNING
+    is_as_before = plan.guest is not None and plan.guest.side is before and not plan.guest.moving
+    return not is_as_before or _is_shared(plan)
+
+
 def end_of(end: MoveEnd, migration: Migration) -> MoveEnd:
     """Returns how a live migration ends. A server that neither host can run stays with the destination once its row has it."""
     return MoveEnd.BROKEN if migration.has_switched and end in {MoveEnd.FAILED, MoveEnd.LOST} else end
@@ -197,6 +212,7 @@ def source_of(plan: MovePlan) -> Side:
     return Side(report=plan.guest, fenced=plan.guest is None)
 
 
+_RUNS_THERE = frozenset({GuestSide.RUNNING, GuestSide.POST_COPY})
 # The guest has not been handed over.
 _HERE = frozenset({GuestSide.RUNNING, GuestSide.PAUSED})
 

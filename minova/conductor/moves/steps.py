@@ -33,7 +33,7 @@ from minova.contracts.conductor.computes.moves import MovePhasesApi
 from minova.db.servers import instances, migrations, tasks
 from minova.objects.actions.power_rules import ON
 from minova.objects.servers.failures import CAUSED_BY_REQUEST, Failure
-from minova.objects.servers.live_migration import GuestReport, GuestSide, LiveProgress
+from minova.objects.servers.live_migration import GuestReport, LiveProgress
 from minova.objects.servers.migration import GIVEN_UP, Migration
 from minova.objects.servers.moves import (
     MigrationOrder,
@@ -74,7 +74,6 @@ _NEEDS_DESTINATION = frozenset(
 # The phases in which a host starts a guest, or lets it go on.
 _STARTS_AT_SOURCE = frozenset({MovePhase.RESTORE, MovePhase.STAY})
 _STARTS = _STARTS_AT_SOURCE | {MovePhase.START, MovePhase.ARRIVE}
-_RUNS_THERE = frozenset({GuestSide.RUNNING, GuestSide.POST_COPY})
 # The phases in which the next alternate is tried.
 _WITH_ALTERNATES = frozenset({MovePhase.CLAIM, MovePhase.CHECK})
 
@@ -257,8 +256,7 @@ class MoveSteps(MovePhasesApi):
         result, lost = report.result, _forced_down(move.migration)
         if move.plan.phase is not MovePhase.LOOK_THERE:
             return self._fail(session, move, lost, report.down, result.power_state)
-        # A report of a guest that runs denies the fence. Another one that is started elsewhere would be the second one.
-        denies = result.guest is not None and result.guest.side in _RUNS_THERE
+        denies = live_plan.denies_fence(move.plan, move.migration, result.guest)
         return self._decide(session, move, Side(report=result.guest) if denies else Side(fenced=True))
 
     def _decide(self, session: Session, move: LockedMove, there: Side) -> Entry | None:

@@ -39,10 +39,11 @@ _COMMITTED = (
     .exists()
 )
 
-# A host that is forced down starts no guest, although its compute reports: the server may be evacuated from there at once.
+# A host that is forced down, or was removed, starts no guest, although its compute reports: the server may be evacuated from there at
+# once. As `hosts/fences.py` says it.
 _NOT_FENCED = (
-    ~select(Service.id)
-    .where(Service.host == bindparam("b_host"), Service.binary == COMPUTE, Service.forced_down.is_(True))
+    select(Service.id)
+    .where(Service.host == bindparam("b_host"), Service.binary == COMPUTE, Service.forced_down.is_(False))
     .exists()
 )
 

@@ -14,6 +14,7 @@ from minova.conductor.moves.live_plan import (
     after_loss,
     after_report,
     after_success,
+    denies_fence,
     end_of,
     is_elsewhere,
     waits,
@@ -26,6 +27,7 @@ from minova.objects.servers.failures import INTERNAL_ERROR, Failure, kind_of
 from minova.objects.servers.live_migration import GuestReport, GuestSide, LiveDestination, LiveMode, LiveSource
 from minova.objects.servers.migration import Migration, MigrationType
 from minova.objects.servers.moves import MovePhase
+from minova.objects.servers.states import VmState
 
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=512, root_gb=1)
 MIGRATION = Migration(
@@ -143,6 +145,32 @@ def test_bug_a_source_that_is_fenced_while_it_keeps_its_guest_loses_the_copy_of_
     assert after_loss(shared, MIGRATION, Loss.FENCED) is MovePhase.DISCARD
     untouched = plan(MovePhase.STAY, claimed=True, live_destination=BLOCK)
     assert after_loss(untouched, MIGRATION, Loss.FENCED) is MovePhase.DISCARD
+
+
+@pytest.mark.parametrize(
+    ("source", "there", "disks", "denies"),
+    [
+        (GuestReport(side=GuestSide.PAUSED_BY_MIGRATION), GuestSide.RUNNING, BLOCK, True),
+        (GuestReport(side=GuestSide.SHUT_OFF), GuestSide.POST_COPY, BLOCK, True),
+        (GuestReport(side=GuestSide.PAUSED), GuestSide.RUNNING, BLOCK, True),  # it may go on with the verdict
+        (GuestReport(side=GuestSide.RUNNING, moving=True), GuestSide.RUNNING, BLOCK, True),
+        (None, GuestSide.RUNNING, BLOCK, True),
+        (GuestReport(side=GuestSide.RUNNING), GuestSide.RUNNING, SHARED, True),
+        (GuestReport(side=GuestSide.RUNNING), GuestSide.RUNNING, BLOCK, False),
+        (GuestReport(side=GuestSide.PAUSED_BY_MIGRATION), GuestSide.PAUSED, BLOCK, False),
+    ],
+)
+def test_a_forced_down_destination_denies_its_fence_if_the_source_would_start_a_second_guest(
+    source: GuestReport | None, there: GuestSide, disks: LiveDestination, denies: bool
+) -> None:
+    looked = plan(MovePhase.LOOK_THERE, guest=source, claimed=True, doubted=True, live_destination=disks)
+    assert denies_fence(looked, MIGRATION, GuestReport(side=there, attempt=2)) is denies
+
+
+def test_the_fence_counts_if_the_source_has_a_guest_that_its_user_has_paused() -> None:
+    looked = plan(MovePhase.LOOK_THERE, guest=GuestReport(side=GuestSide.PAUSED, attempt=1), live_destination=BLOCK)
+    paused = msgspec.structs.replace(MIGRATION, old_vm_state=VmState.PAUSED)
+    assert not denies_fence(looked, paused, GuestReport(side=GuestSide.RUNNING, attempt=2))
 
 
 def test_bug_a_memory_goes_on_that_is_older_than_its_shared_disks() -> None:
