@@ -2,16 +2,22 @@
 nor paused. And the guest that a lost live migration had handed over stood still for good.
 """
 
+import math
+
+import msgspec
 import pytest
-from sqlalchemy import select
+from sqlalchemy import delete, select
+from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.unexpected.adoption import Adoption
 from minova.conductor.unexpected.listing import now
 from minova.conductor.unexpected.removal import remove
-from minova.db.models import InstanceAction, InstanceActionEvent
+from minova.context import RequestContext
+from minova.db.models import InstanceAction, InstanceActionEvent, Service
 from minova.db.recovery import unexpected
 from minova.objects.servers.states import PowerState
+from minova.objects.unexpected.guest_record import GuestMark
 from tests.faults.mover import Mover
 from tests.faults.restores import recover, remove_arriving
 from tests.faults.test_bug_last_copy_removed_after_restore import moved, restore_after
@@ -71,6 +77,29 @@ def test_bug_copy_that_waits_for_a_revert_ran_beside_the_guest_of_its_server(mov
     assert mover.state == ("stopped" if is_off else "active", None, mover.source)
     assert mover.domains() == {mover.source: OFF if is_off else RUNNING}
     mover.require_sound()
+
+
+def test_bug_host_that_turns_its_copy_on_and_off_filled_the_records_of_its_server(mover: Mover) -> None:
+    """One record for each host and attempt, with an ID that the host does not choose."""
+    moved(mover)
+    copy = GuestMark(uuid=mover.uuid, attempt=1, has_domain=True)
+    ctx = RequestContext(request_id="req-chosen-by-the-host")
+    for _ in range(3):
+        for state in (RUNNING, OFF):
+            mark = msgspec.structs.replace(copy, power_state=int(state))
+            answer = mover.cloud.conductor.report_guests(ctx, host=mover.source, guests=(mark,))
+            assert (mover.uuid in answer.pause) is (state is RUNNING), "it is paused each time"
+    assert records_of_pauses(mover) == [mover.source]
+    with mover.cloud.db.read() as session:
+        (request_id,) = session.scalars(
+            select(InstanceAction.request_id).where(InstanceAction.action == "guest_paused")
+        )
+    assert request_id != ctx.request_id
+
+    mover.do("revert_resize")
+    assert moved(mover)
+    turn(mover, mover.source)
+    assert records_of_pauses(mover) == [mover.source] * 2, "another move has left another copy"
 
 
 def test_a_confirmation_removes_a_copy_that_is_in_use(mover: Mover) -> None:
@@ -157,12 +186,17 @@ def test_bug_older_copy_with_an_action_that_the_database_lacks_was_newer_than_th
     assert mover.domains() == {mover.source: OFF, destination: OFF}, "no audit removes it"
 
 
-def restored_while_handed_over(mover: Mover) -> str:
-    """Returns the destination. Its copy has come whole, and the database has lost the migration."""
+def restored_while_handed_over(mover: Mover, *, fenced: bool = False) -> str:
+    """Returns the destination. Its copy has come whole, and the database has lost the migration. `fenced`: it was forced down when the
+    backup was made, and up afterwards.
+    """
     destination = other(mover)
     for driver in mover.cloud.drivers.values():
         driver.hands_over = True
     mover.cloud.back_up()
+    if fenced:
+        force(mover.cloud, destination, down=False)
+        mover.world.run(10.0)
     mover.ask("live_migrate")
     wait_for(mover, "land")
     mover.cloud.restore()
@@ -193,6 +227,43 @@ def test_a_guest_that_was_handed_over_waits_while_the_other_host_has_anything_of
     assert mover.domains()[mover.source] is PAUSED, "a host that is silent may have it"
     force(mover.cloud, destination, down=True)
     power_back(mover.cloud, destination)
+    mover.wait(lambda: mover.domains() == {mover.source: RUNNING}, 300.0, step=5.0)
+
+
+def test_bug_guest_that_was_handed_over_went_on_before_a_destination_that_the_backup_does_not_know(
+    mover: Mover,
+) -> None:
+    """The destination has joined since the backup, and is silent. Its guest may run."""
+    destination = restored_while_handed_over(mover)
+    mover.world.keep_down([destination], math.inf)
+
+    def forget(session: Session) -> None:
+        session.execute(delete(Service).where(Service.host == destination))
+        unexpected.forget_host(session, destination)
+
+    mover.cloud.db.run(forget)
+    recover(mover.cloud)
+    mover.world.run(300.0)
+    assert mover.cloud.safe_since() is None
+    assert mover.domains()[mover.source] is PAUSED
+    power_back(mover.cloud, destination)
+    mover.world.run(120.0)
+    assert mover.domains() == {mover.source: PAUSED, destination: PAUSED}
+    remove_arriving(mover.cloud)
+    mover.wait(lambda: mover.domains() == {mover.source: RUNNING}, 300.0, step=5.0)
+
+
+def test_a_fence_that_is_as_old_as_the_backup_lets_no_guest_go_on(mover: Mover) -> None:
+    """Safe mode waits for the host, and sees its copy."""
+    force(mover.cloud, other(mover), down=True)
+    destination = restored_while_handed_over(mover, fenced=True)
+    mover.world.keep_down([destination], math.inf)
+    mover.cloud.db.run(lambda session: unexpected.forget_host(session, destination))
+    mover.world.run(300.0)
+    assert mover.cloud.safe_since() is not None
+    assert mover.domains()[mover.source] is PAUSED
+    power_back(mover.cloud, destination)
+    recover(mover.cloud)
     mover.wait(lambda: mover.domains() == {mover.source: RUNNING}, 300.0, step=5.0)
 
 

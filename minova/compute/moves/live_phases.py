@@ -105,6 +105,7 @@ class LivePhases:
     def _migrate(self, ctx: RequestContext, move: MoveMessage, check: CancelCheck) -> PhaseResult:
         """Live-migrates the guest. After a success this host runs no part of it, or libvirt is still handing it over."""
         assert move.live_destination is not None
+        self._records.note_leaving(move)
         with waiting("the destination of a live migration") as wait:
             watch = _Watch(ctx, move, check, self._driver, self._conductor, self._host, self._clock, wait.moved)
             outcome = self._driver.live_migrate(move.instance, move.live_destination, watch)

@@ -41,6 +41,12 @@ class MoveRecords:
         migration = msgspec.structs.replace(move.migration, status="error")
         self.note(ctx, move.instance, migration, migration.dest_node or "")
 
+    def note_leaving(self, move: MoveMessage) -> None:
+        """The guest begins to leave. A restored database may know neither the migration nor its destination."""
+        record = self._records.of(move.instance.uuid)
+        if record is not None:
+            self._records.keep(msgspec.structs.replace(record, left_for=move.migration.dest_compute))
+
     def keep(self, instance: Instance, migration: Migration, node: str, state: PowerState) -> None:
         """Records the moved guest, so that a restored database can recognise it. On the same host its actions stay recorded."""
         record = self._records.of(instance.uuid) or GuestRecord(instance=instance, attempt=0, node=node)

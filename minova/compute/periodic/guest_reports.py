@@ -134,6 +134,7 @@ def _with_record(mark: GuestMark, record: GuestRecord | None) -> GuestMark:
         power_state=mark.power_state,
         attempt=mark.attempt,
         handed_over=mark.handed_over,
+        handed_over_to=record.left_for if mark.handed_over else None,
         action_id=last.id if last is not None else None,
         request_id=last.request_id if last is not None else None,
         has_domain=mark.has_domain,

@@ -26,7 +26,7 @@ from minova.db.models import UnexpectedGuest
 from minova.db.networks import held_ports
 from minova.db.recovery import cloud, report_order, unexpected
 from minova.objects.unexpected.guest_record import GuestMark, GuestRecord, GuestsAnswer
-from minova.objects.unexpected.removal_rules import WHY, DomainVerdict, too_many
+from minova.objects.unexpected.removal_rules import WHY, DomainRow, DomainVerdict, too_many
 
 LOG = logging.getLogger(__name__)
 _REPORTED = frozenset({DomainVerdict.NO_ROW, DomainVerdict.NEWER, DomainVerdict.MISPLACED, DomainVerdict.STRAY})
@@ -71,7 +71,7 @@ class GuestReports(GuestReportsApi):
         # In safe mode the note below counts, so that it must not come from an old report.
         if rows or verdicts or self._worker.safe_mode.reason is not None:
             is_latest, rows = self._worker.record(
-                lambda session: self._write_in_order(session, ctx, host, marks, verdicts, expected, number)
+                lambda session: self._write_in_order(session, ctx, host, marks, verdicts, judged.rows, expected, number)
             )
         if is_latest:
             self._notes.note(host)
@@ -114,6 +114,7 @@ class GuestReports(GuestReportsApi):
         host: str,
         guests: Sequence[GuestMark],
         verdicts: dict[str, DomainVerdict],
+        judged_rows: Mapping[str, DomainRow],
         expected: frozenset[str],
         number: int,
     ) -> tuple[bool, dict[str, UnexpectedGuest]]:
@@ -121,15 +122,15 @@ class GuestReports(GuestReportsApi):
         if not report_order.is_next(session, host, ctx.process, number):
             LOG.info("A late report of host %s about its guests is ignored", host)
             return False, unexpected.guests_on(session, host)
-        return True, self._write(session, ctx, host, guests, verdicts, expected)
+        return True, self._write(session, host, guests, verdicts, judged_rows, expected)
 
     def _write(
         self,
         session: Session,
-        ctx: RequestContext,
         host: str,
         guests: Sequence[GuestMark],
         verdicts: dict[str, DomainVerdict],
+        judged_rows: Mapping[str, DomainRow],
         expected: frozenset[str],
     ) -> dict[str, UnexpectedGuest]:
         at = self._worker.at()
@@ -152,7 +153,7 @@ class GuestReports(GuestReportsApi):
             for uuid, reason in verdicts.items()
             if reason is DomainVerdict.STRAY and (uuid not in rows or rows[uuid].reason != reason.value)
         }
-        strays.record(session, ctx, host, new_strays, at)
+        strays.record(session, host, {uuid: judged_rows[uuid].attempt for uuid in new_strays}, at)
         for mark in sorted(guests, key=lambda guest: guest.uuid):
             if mark.uuid in verdicts:
                 unexpected.note_guest(session, host, mark, verdicts[mark.uuid], at)

@@ -27,9 +27,15 @@ def to_resume(
 ) -> tuple[str, ...]:
     """Returns the guests that this host may let go on: no other host has anything of them, and each one that is not fenced has said
     what it has since the database went back.
+
+    A destination that the rows do not know has joined since the backup, and is waited for until it has registered.
     """
     candidates = [
-        guest.uuid for guest in guests if guest.handed_over and _is_at_rest(guest, rows.get(guest.uuid), host)
+        guest.uuid
+        for guest in guests
+        if guest.handed_over
+        and _is_at_rest(guest, rows.get(guest.uuid), host)
+        and guest.handed_over_to in {None, *hosts.known}
     ]
     if not candidates or history is None or not _have_reported(session, hosts, history):
         return ()
@@ -43,5 +49,8 @@ def _is_at_rest(guest: GuestMark, row: DomainRow | None, host: str) -> bool:
 
 
 def _have_reported(session: Session, hosts: HostLiveness, history: CloudRecord) -> bool:
+    """The restored rows may call a host forced down that was up when it got the guest. But safe mode has ended only after each host that
+    the rows know has reported, forced down or not, or an operator has said that it is gone (`recovery --without-host`). No backup says that.
+    """
     reported, since = cloud.reported_at(session, cloud.HOST), history.history_since or 0.0
     return all(reported.get(host, -1.0) >= since for host in hosts.known - hosts.fenced)

@@ -43,6 +43,7 @@ class GuestRecord(msgspec.Struct, frozen=True, kw_only=True):
     `request_spec`, `build_extras`: of its request; None and empty if the record was made later from the row.
     `actions`: the last ones that ended on the host, in their order.
     `accepted`: a conductor has accepted the report that the build succeeded.
+    `left_for`: the destination of its last live migration that has begun here.
     """
 
     instance: Instance
@@ -52,6 +53,7 @@ class GuestRecord(msgspec.Struct, frozen=True, kw_only=True):
     build_extras: BuildExtras = msgspec.field(name="carried", default=BuildExtras())
     actions: Annotated[tuple[EndedAction, ...], Meta(max_length=16 * MAX_ACTIONS)] = ()
     accepted: bool = False
+    left_for: Name | None = None
 
     def action(self, action_id: int, request_id: str) -> EndedAction | None:
         """Returns the action if it has ended here."""
@@ -74,6 +76,7 @@ class GuestMark(msgspec.Struct, frozen=True, kw_only=True):
     `action_id`, `request_id`: the last action that ended on the host; None: none is recorded.
     `accepted`: see GuestRecord.
     `handed_over`: it is paused, since a live migration has handed it over to another host, which has yet to show it.
+    `handed_over_to`: that host; None: it is not recorded.
     `has_domain` False: only disks are left. `has_record`: the host can send a GuestRecord.
     """
 
@@ -88,6 +91,7 @@ class GuestMark(msgspec.Struct, frozen=True, kw_only=True):
     action_id: Figure | None = None
     request_id: Name | None = None
     handed_over: bool = False
+    handed_over_to: Name | None = None
     has_domain: bool = True
     has_record: bool = False
     accepted: bool = False
