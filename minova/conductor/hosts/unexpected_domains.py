@@ -50,8 +50,10 @@ def judge(
     strays: Container[str] = (),
     misplaced: Container[str] = (),
 ) -> JudgedDomains:
-    """`newer`: guests whose last action on the host the database does not have. `strays`, `misplaced`: guests that were so by the last
-    report of guests. It knows their last actions, so that an audit does not remove what was misplaced by it.
+    """`newer`: guests whose last action on the host the database does not have.
+
+    `strays`, `misplaced`: guests that the last report of guests found so. A report of guests has their last actions, an audit has not: it
+    removes nothing that the report found misplaced.
     """
     rows = {
         uuid: msgspec.structs.replace(row, knows_action=False) if uuid in newer else row

@@ -136,8 +136,8 @@ def is_stray(
     """Whether a copy that a move or an evacuation has left here is in use: only the row's host may run the server. The arguments: see
     `verdict`.
 
-    `was_stray`: it was so at the last report. It is until it is off, although its host has paused it: a copy that waits paused for its
-    removal may have arrived so.
+    `was_stray`: the last report found it so. A stray copy that its host has paused stays one until it is off; another paused copy is none,
+    because it may have arrived paused and wait for its removal.
     """
     if row is None or row.deleted or row.host is None or not (row.is_kept or (row.is_leaving and not row.moves)):
         return False
