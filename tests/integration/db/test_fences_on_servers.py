@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from sqlalchemy import select, text
@@ -38,7 +39,7 @@ def service_of(harness: ConductorHarness) -> str:
         return session.scalars(select(Service.uuid).where(Service.host == "a")).one()
 
 
-def is_waiting(harness: ConductorHarness, work: Future[object]) -> Callable[[], bool]:
+def is_waiting(harness: ConductorHarness, work: Future[Any]) -> Callable[[], bool]:
     """Raises AssertionError if the work has ended."""
     query = text(WAITING["postgresql" if harness.db.engine.dialect.name == "postgresql" else "mariadb"])
 
