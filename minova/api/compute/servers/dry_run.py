@@ -42,7 +42,7 @@ def dry_run(api: ComputeApiCollaborators, call: Call) -> dict[str, Any]:
         "dry_run": {
             "fits": bool(answer.selections),
             # Fewer than requested where the quota has no room for all.
-            "count": len(answer.selections) or request.max_count,
+            "count": len(answer.diagnosis.instance_uuids) or request.max_count,
             "reason": reason,
             "diagnosis": diagnosis,
         }

@@ -13,6 +13,8 @@ from minova.objects.servers.server_changes import ServerChanges
 
 # Fields of a ServerRequest that choose hosts.
 _PLACE = {"request.requested_host": "1.7", "request.requested_node": "1.7", "request.requested_networks": "1.7"}
+# Conductors of before know it in creations alone.
+_PREVIEWED = {**_PLACE, "request.min_count": "1.9"}
 
 
 @BY_API
@@ -53,7 +55,7 @@ class CreateServersApi(Protocol):
 
 @BY_API
 class DryRunsApi(Protocol):
-    @call(since="1.4", fields={**_PLACE, "request.min_count": "1.9"}, in_safe_mode=True)
+    @call(since="1.4", fields=_PREVIEWED, in_safe_mode=True)
     def preview_servers(self, ctx: RequestContext, *, request: ServerRequest) -> ScheduleAnswer:
         """Returns where the servers would be placed now, and why; writes nothing. A request that fits nowhere gets an
         answer, too. If the quota has less room than for `max_count`, it is about as many as a creation would make. Raises Forbidden if
@@ -61,7 +63,7 @@ class DryRunsApi(Protocol):
         """
         ...
 
-    @call(since="1.4", fields=_PLACE, in_safe_mode=True)
+    @call(since="1.4", fields=_PREVIEWED, in_safe_mode=True)
     def capacity(self, ctx: RequestContext, *, request: ServerRequest, limit: int) -> Capacity:
         """Returns how many more servers of this request fit, counting at most `limit` on each host; writes nothing."""
         ...

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import bcrypt
+import msgspec
 import pytest
 from sqlalchemy import select
 
@@ -50,8 +51,9 @@ def dry_run(stocked: Cloud) -> Callable[..., Any]:
 
 
 def test_a_dry_run_says_where_and_why(stocked: Cloud, dry_run: Callable[..., Any]) -> None:
-    stocked.conductor.preview = YES
-    status, document = dry_run(max_count=3)
+    three = msgspec.structs.replace(YES.diagnosis, instance_uuids=("1", "2", "3"))
+    stocked.conductor.preview = msgspec.structs.replace(YES, diagnosis=three)
+    status, document = dry_run(max_count=5)
     plan = document["dry_run"]
     assert (status, plan["fits"], plan["count"], plan["reason"]) == (200, True, 3, None)
     assert plan["diagnosis"]["selected"] == [["h2", "n2"]]
