@@ -116,7 +116,7 @@ class Servers(CreateServersApi):
             nonlocal creation, refusal
             refusal = refusal or refusal_of(error, request)
             count = creation.request.max_count
-            fits = count_that_fits(counted(request), error.used, error.limits, count)
+            fits = fitting_count(error, request, count)
             if not request.min_count <= fits < count:
                 raise refusal
             creation = self._creation(ctx, msgspec.structs.replace(request, max_count=fits), key_pair)
@@ -265,6 +265,11 @@ def counted(request: ServerRequest, count: int = 1) -> dict[str, int]:
     """Returns what quotas count for `count` servers."""
     ports = new_ports(request)
     return of_servers(request.flavor, count) | ({"ports": count * ports} if ports else {})
+
+
+def fitting_count(error: OverQuota, request: ServerRequest, most: int) -> int:
+    """Returns for how many servers of the request, at most `most`, the quota has room."""
+    return count_that_fits(counted(request), error.used, error.limits, most)
 
 
 def instance_rows(creation: ServerCreation, at: datetime) -> list[dict[str, Any]]:

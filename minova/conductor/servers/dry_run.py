@@ -16,11 +16,10 @@ from minova import errors
 from minova.concurrency.fair_shares import NoPlace, SharedPlaces
 from minova.conductor.catalogue.server_groups import Groups
 from minova.conductor.quotas import Quotas
-from minova.conductor.servers.create import counted, refusal_of, spec_of
+from minova.conductor.servers.create import counted, fitting_count, refusal_of, spec_of
 from minova.context import RequestContext
 from minova.contracts.conductor.api.servers import DryRunsApi
 from minova.contracts.scheduler import SchedulerApi
-from minova.objects.catalogue.quota import count_that_fits
 from minova.objects.requests.capacity import Capacity
 from minova.objects.requests.diagnosis import Diagnosis, ScheduleAnswer
 from minova.objects.requests.request_spec import RequestSpec
@@ -72,7 +71,7 @@ class DryRuns(DryRunsApi):
         over = self._quotas.overrun(ctx.project_id, counted(request, request.max_count))
         if over is None:
             return request
-        fits = count_that_fits(counted(request), over.used, over.limits, request.max_count)
+        fits = fitting_count(over, request, request.max_count)
         if fits < request.min_count:
             raise refusal_of(over, request)
         return msgspec.structs.replace(request, max_count=fits)

@@ -233,7 +233,7 @@ class GuestReports(GuestReportsApi):
 
 
 def _to_pause(judged: JudgedDomains, present: Collection[str]) -> tuple[str, ...]:
-    """A guest that no move has left here is paused only if the row's host was heard of lately: else nobody knows whether its own runs."""
+    """A guest that no move has left here is paused only if the row's host has reported lately. Otherwise its own guest may not run."""
     return tuple(
         uuid
         for uuid in judged.to_pause
